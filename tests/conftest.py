@@ -1,0 +1,21 @@
+"""Fixtures shared by all tests: small graphs known on paper, and the real ones where they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("pdgnn", deadline=None, derandomize=True, max_examples=60)
+hypothesis.settings.load_profile("pdgnn")
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder of real graphs named by PDGNN_DATA; tests that need it skip where it is not."""
+    root = os.environ.get("PDGNN_DATA")
+    if not root or not Path(root).is_dir():
+        pytest.skip("PDGNN_DATA names no folder of real graphs")
+    return Path(root)
