@@ -12,6 +12,12 @@ hypothesis.settings.register_profile("pdgnn", deadline=None, derandomize=True, m
 hypothesis.settings.load_profile("pdgnn")
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's own cache."""
+    monkeypatch.setenv("PDGNN_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     """The folder of real graphs named by PDGNN_DATA; tests that need it skip where it is not."""

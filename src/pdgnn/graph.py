@@ -8,6 +8,7 @@ positive weights, and its :class:`GraphReport` says what had to be changed to ge
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -120,12 +121,16 @@ class Graph:
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> Graph:
-        """Build from a square SciPy sparse matrix or array, symmetric or not."""
+        """Build from a square SciPy sparse matrix or array, symmetric or not.
+
+        Entries that are stored twice are added up, as everywhere in SciPy.
+        """
         if not sp.issparse(matrix):
             raise InputError(f"from_scipy needs a SciPy sparse matrix, not {type(matrix).__name__}")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise InputError(f"an adjacency matrix must be square, not {matrix.shape}")
-        coo = matrix.tocoo()
+        coo = matrix.tocoo(copy=True)
+        coo.sum_duplicates()
         if np.iscomplexobj(coo.data):
             raise InputError("edge weights must be real numbers; take the real part first")
         return cls.from_edge_index(np.stack(coo.coords), matrix.shape[0], coo.data)
@@ -136,6 +141,8 @@ class Graph:
 
         Edges take their weight from the attribute `weight`, and 1 where it is missing.
         """
+        if not (hasattr(graph, "nodes") and hasattr(graph, "edges")):
+            raise InputError(f"from_networkx needs a NetworkX graph, not {type(graph).__name__}")
         names = list(graph.nodes)
         place = {name: i for i, name in enumerate(names)}
         edges = list(graph.edges(data=weight, default=1) if weight else graph.edges(data=False))
@@ -194,7 +201,7 @@ class Graph:
     def components(self) -> NDArray[np.int64]:
         """The connected component of each node, ``[N]``, numbered in order of first appearance."""
         _, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
-        return labels.astype(np.int64)
+        return np.asarray(labels, dtype=np.int64)
 
     @cached_property
     def num_components(self) -> int:
@@ -213,6 +220,7 @@ class Graph:
 
     def has_edge(self, i: int, j: int) -> bool:
         """Whether nodes i and j are joined."""
+        i, j = self.node(i), self.node(j)
         row = self._adjacency.indices[self._adjacency.indptr[i] : self._adjacency.indptr[i + 1]]
         return bool((row == j).any())
 
@@ -235,15 +243,18 @@ class Graph:
         return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges}{weighted})"
 
 
-def _as_numpy(values: Tensor | ArrayLike) -> NDArray[Any]:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+def _as_numpy(name: str, values: Tensor | ArrayLike) -> NDArray[Any]:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = values.float() if values.dtype == torch.bfloat16 else values
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as e:
+        raise InputError(f"{name} is ragged or sparse; give a plain array or tensor") from e
 
 
 def _checked_edge_index(edge_index: Tensor | ArrayLike) -> NDArray[np.int64]:
-    try:
-        index = _as_numpy(edge_index)
-    except ValueError as e:
-        raise InputError("edge_index is ragged; give two rows of the same length") from e
+    index = _as_numpy("edge_index", edge_index)
     if index.size == 0:
         index = np.zeros((2, 0), dtype=np.int64)
     if index.ndim != 2 or index.shape[0] != 2:
@@ -268,15 +279,19 @@ def _checked_num_nodes(index: NDArray[np.int64], num_nodes: int | None) -> int:
                 f"the largest id is {largest}, far beyond the {index.shape[1]} edges given; "
                 "renumber the nodes from 0, or pass num_nodes if this is meant"
             )
+    try:
+        num_nodes = operator.index(num_nodes)
+    except TypeError as e:
+        raise InputError(f"num_nodes must be an integer, not {num_nodes!r}") from e
     if num_nodes < 1:
         raise InputError("the graph has no nodes; give at least one edge, or num_nodes")
     if largest >= num_nodes:
         raise InputError(f"node {largest} does not exist: num_nodes is {num_nodes}")
-    return int(num_nodes)
+    return num_nodes
 
 
 def _checked_weight(edge_weight: Tensor | ArrayLike, num_entries: int) -> NDArray[np.float64]:
-    weight = _as_numpy(edge_weight)
+    weight = _as_numpy("edge_weight", edge_weight)
     if weight.ndim == 2 and weight.shape[1] == 1:
         weight = weight[:, 0]
     if weight.shape != (num_entries,):
@@ -292,6 +307,8 @@ def _checked_weight(edge_weight: Tensor | ArrayLike, num_entries: int) -> NDArra
         raise InputError(
             f"edge_weight[{bad}] is {weight[bad]}; L^(α,γ) needs weights that are not negative"
         )
+    if weight.max(initial=1.0) > 1e100 or weight.min(initial=1.0, where=weight > 0) < 1e-100:
+        raise InputError("edge_weight goes beyond 1e-100 to 1e100; rescale the weights")
     return weight
 
 

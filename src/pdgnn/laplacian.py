@@ -75,9 +75,7 @@ def diffusion_matrix(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> sp.
     """
     alpha, gamma = check_alpha(alpha), check_gamma(gamma)
     m = normalizer(g, gamma)
-    left, right = sp.diags_array(m**-alpha), sp.diags_array(m ** (alpha - 1.0))
-    hops = gamma * (left @ g._adjacency @ right)
-    return (hops + sp.diags_array(_stay(g, m, gamma))).tocsr()
+    return (_hops(g, m, alpha, gamma) + sp.diags_array(_stay(g, m, gamma))).tocsr()
 
 
 def parameterized_laplacian(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> sp.csr_array:
@@ -88,8 +86,16 @@ def parameterized_laplacian(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0)
     >>> parameterized_laplacian(Graph.from_edge_index([[0], [1]]), gamma=0.5).toarray().tolist()
     [[0.5, -0.5], [-0.5, 0.5]]
     """
-    p = diffusion_matrix(g, alpha=alpha, gamma=gamma)
-    return (sp.eye_array(g.num_nodes) - p).tocsr()
+    alpha, gamma = check_alpha(alpha), check_gamma(gamma)
+    m = normalizer(g, gamma)
+    # Not as I − P, where a small γ would lose its digits.
+    return (sp.diags_array(gamma * g.degree / m) - _hops(g, m, alpha, gamma)).tocsr()
+
+
+def _hops(g: Graph, m: NDArray[np.float64], alpha: float, gamma: float) -> sp.csr_array:
+    """P off the diagonal: γ M^(−α) A M^(α−1)."""
+    left, right = sp.diags_array(m**-alpha), sp.diags_array(m ** (alpha - 1.0))
+    return gamma * (left @ g._adjacency @ right)
 
 
 def _stay(g: Graph, m: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
@@ -97,7 +103,7 @@ def _stay(g: Graph, m: NDArray[np.float64], gamma: float) -> NDArray[np.float64]
     return np.where(g.degree > 0, (1.0 - gamma) / m, 1.0)
 
 
-class DiffusionOperator(LinearOperator):
+class DiffusionOperator(LinearOperator):  # type: ignore[misc]
     """P^(α,γ) as a `LinearOperator` that holds nothing but the graph and M.
 
     ``DiffusionOperator(g).laplacian()`` is L^(α,γ) in the same form.
@@ -119,7 +125,7 @@ class DiffusionOperator(LinearOperator):
         self, x: NDArray[np.float64], left: NDArray[np.float64], right: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         shape = (-1,) + (1,) * (x.ndim - 1)
-        hops = self._adjacency @ (right.reshape(shape) * x)
+        hops: NDArray[np.float64] = self._adjacency @ (right.reshape(shape) * x)
         return self._diagonal.reshape(shape) * x + self.gamma * left.reshape(shape) * hops
 
     def _matvec(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -155,13 +161,16 @@ def diffusion_weights(
 
     `edge_index` is PyG's: an edge (j, i) carries a message from j to i, and its weight is
     P_ij = γ a_ij M_i^(−α) M_j^(α−1). The graph must be undirected and free of self-loops (every
-    edge both ways). Gradients reach `alpha`, `gamma` and `edge_weight` where they are tensors.
+    edge both ways). Gradients reach `alpha`, `gamma` and `edge_weight` where they are tensors. A
+    tensor's values are not checked, so that no step waits for the device.
 
     >>> on_edges, on_diagonal = diffusion_weights(
     ...     torch.tensor([[0, 1, 0, 2], [1, 0, 2, 0]]), 3, alpha=1.0, gamma=1.0)
     >>> on_edges.tolist(), on_diagonal.tolist()
     ([1.0, 0.5, 1.0, 0.5], [0.0, 0.0, 0.0])
     """
+    alpha = alpha if isinstance(alpha, Tensor) else check_alpha(alpha)
+    gamma = gamma if isinstance(gamma, Tensor) else check_gamma(gamma)
     source, target = edge_index
     reference = next(
         (t for t in (edge_weight, gamma, alpha) if isinstance(t, Tensor)), torch.empty(0)

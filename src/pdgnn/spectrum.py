@@ -1,58 +1,265 @@
-"""The smallest non-trivial eigenpairs of L^(1/2,γ), canonical and certified."""
+"""The smallest non-trivial eigenpairs of L^(1/2,γ): per component, canonical and certified.
+
+One solve for each γ serves every α: with M = γD + (1−γ)I and S = L^(1/2,γ) u = λ u, the
+eigenvectors of L^(α,γ) are φ(α,γ) = M^(½−α) u (Theorem 3.2). At γ = 0 they are those of the
+combinatorial L, the limit of L^(α,γ) / γ.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 
+from pdgnn.cache import read_arrays, write_arrays
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.laplacian import check_alpha, check_gamma, normalizer
+from pdgnn.solvers.component import (
+    DENSE_NODES,
+    SOLVERS,
+    ComponentPairs,
+    ComponentSolver,
+    dense_pairs,
+)
 
-__all__ = ["Spectrum", "eigenpairs"]
+__all__ = ["Spectrum", "eigenpairs", "eigenpairs_path"]
+
+CACHE_FORMAT = 1
+"""Raised whenever a solver's answer may differ from the one stored by an earlier version."""
+CACHE_SECONDS = 0.5
+"""Answers that took less than this are not worth a file."""
+BATCH_ENTRIES = 4_000_000
+"""Entries of the dense matrices of small components held at a time."""
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The k smallest non-trivial eigenpairs of every connected component at one γ."""
+    """The k smallest non-trivial eigenpairs at one γ, of every connected component.
+
+    A component has eigenvalues and eigenvectors of its own: 0 has one copy for each component, so
+    that "the second eigenvector" of a disconnected graph says nothing. `eigenvalues` are those of
+    the largest component, `component_eigenvalues` those of all; where a component has fewer than
+    k + 1 nodes the rest is nan, and its vectors are 0.
+    """
 
     gamma: float
-    eigenvalues: NDArray[np.float64]
-    component_eigenvalues: NDArray[np.float64]
-    residuals: NDArray[np.float64]
-    gap: float
-    multiplicity: int
-    solver: str
+    eigenvalues: NDArray[np.float64]  # [k]
+    component_eigenvalues: NDArray[np.float64] = field(repr=False)  # [components, k]
+    residuals: NDArray[np.float64]  # [k], the largest over the components
+    gap: float  # from λ1 to the next distinct eigenvalue, in the largest component
+    multiplicity: int  # of λ1, in the largest component
+    solver: str  # that of the largest component
     seconds: float
-    vectors: NDArray[np.float64]
-    m: NDArray[np.float64]
+    u: NDArray[np.float64] = field(repr=False)  # [N, k], orthonormal in each component
+    m: NDArray[np.float64] = field(repr=False)  # [N], the diagonal of M
 
     def eigenvectors(self, alpha: float = 1.0) -> NDArray[np.float64]:
-        """φ^(k)(α,γ) = M^(1/2−α) u^(k), ``[N, k]``, not rescaled."""
-        return self.vectors * (self.m ** (0.5 - check_alpha(alpha)))[:, None]
+        """φ^(k)(α,γ) = M^(½−α) u^(k), ``[N, k]``, not rescaled."""
+        return self.u * (self.m ** (0.5 - check_alpha(alpha)))[:, None]
 
 
-def eigenpairs(g: Graph, *, gamma: float = 1.0, k: int = 1) -> Spectrum:
-    """PLACEHOLDER: dense; only right for the public interface."""
-    gamma = check_gamma(gamma)
-    if k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
+def eigenpairs(
+    g: Graph,
+    *,
+    gamma: float = 1.0,
+    k: int = 1,
+    solver: str = "auto",
+    device: str | torch.device = "cpu",
+    seed: int = 0,
+    cache: bool = True,
+) -> Spectrum:
+    """The k smallest non-trivial eigenpairs of L^(1/2,γ), in every connected component.
+
+    The vectors are canonical: they depend on neither solver, seed, device nor thread count (see
+    :func:`~pdgnn.solvers.canonical.canonical_basis`). `solver` is ``"auto"``, ``"dense"``,
+    ``"lanczos"``, ``"lu"`` or ``"amg"``. Answers that took long are kept on disk (see
+    :mod:`pdgnn.cache`); naming a solver or a seed, or ``cache=False``, computes afresh.
+
+    >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
+    >>> s = eigenpairs(path, gamma=1.0)
+    >>> s.eigenvalues.round(6).tolist(), s.eigenvectors(alpha=0.5).round(4).ravel().tolist()
+    ([1.0], [0.7071, 0.0, -0.7071])
+    """
+    return eigenpairs_path(g, [gamma], k=k, solver=solver, device=device, seed=seed, cache=cache)[0]
+
+
+def eigenpairs_path(
+    g: Graph,
+    gammas: Iterable[float],
+    *,
+    k: int = 1,
+    solver: str = "auto",
+    device: str | torch.device = "cpu",
+    seed: int = 0,
+    cache: bool = True,
+    progress: Callable[[Spectrum], None] | None = None,
+) -> list[Spectrum]:
+    """:func:`eigenpairs` at each of `gammas`, in their order, at a fraction of their cost.
+
+    The γ are solved from the largest down, each started from those before it; the factorization or
+    multigrid hierarchy is made once. `progress` is called with each Spectrum as it is done.
+
+    >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
+    >>> [round(float(s.eigenvalues[0]), 6) for s in eigenpairs_path(path, [0.0, 0.5, 1.0])]
+    [1.0, 0.5, 1.0]
+    """
+    wanted = [check_gamma(gamma) for gamma in gammas]
+    _check_options(k, solver)
+    target = _checked_device(device)
+    plain = cache and solver == "auto" and seed == 0
+    done: dict[float, Spectrum] = {}
+    solve: _GraphSolver | None = None
+    for gamma in sorted(set(wanted), reverse=True):
+        found = _from_cache(g, gamma, k) if plain else None
+        if found is None:
+            solve = solve or _GraphSolver(g, k, solver, target, seed)
+            found = solve(gamma)
+            if plain and found.seconds >= CACHE_SECONDS:
+                write_arrays(_cache_key(g, gamma, k), _to_arrays(found))
+        done[gamma] = found
+        if progress is not None:
+            progress(found)
+    return [done[gamma] for gamma in wanted]
+
+
+def _check_options(k: int, solver: str) -> None:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InputError(f"k must be an integer of at least 1, not {k!r}")
+    if solver not in SOLVERS:
+        raise InputError(f"unknown solver {solver!r}; choose one of {', '.join(SOLVERS)}")
+
+
+def _checked_device(device: str | torch.device) -> torch.device:
+    target = torch.device(device)
+    if target.type == "cuda" and not torch.cuda.is_available():
+        raise InputError("device='cuda' needs a CUDA GPU and there is none; use device='cpu'")
+    return target
+
+
+class _GraphSolver:
+    """The solvers of all components of a graph, kept from one γ to the next."""
+
+    def __init__(self, g: Graph, k: int, solver: str, device: torch.device, seed: int) -> None:
+        self._begun = time.perf_counter()
+        self._g, self._k = g, k
+        labels = g.components
+        self._sizes = np.bincount(labels)
+        self._largest = int(self._sizes.argmax())
+        self._order = np.argsort(labels, kind="stable")
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        # a solver that was named is used wherever there is something to iterate on
+        dense_nodes = DENSE_NODES if solver in ("auto", "dense") else 16
+        self._small = self._sizes <= dense_nodes
+        self._large = {
+            int(c): ComponentSolver(
+                self._adjacency_of(int(c)), k=k, solver=solver, device=device, seed=seed
+            )
+            for c in np.flatnonzero(~self._small)
+        }
+
+    def __call__(self, gamma: float) -> Spectrum:
+        n, k, count = self._g.num_nodes, self._k, self._sizes.size
+        u, values = np.zeros((n, k)), np.full((count, k), np.nan)
+        residuals = np.zeros(k)
+        largest: tuple[float, int, str] = (float("nan"), 0, "none")
+        for components, nodes, pairs in self._solved(gamma):
+            width = pairs.values.shape[1]
+            u[nodes, :width] = pairs.vectors
+            values[components, :width] = pairs.values
+            residuals[:width] = np.maximum(residuals[:width], pairs.residuals.max(axis=0))
+            for row in np.flatnonzero(components == self._largest):
+                largest = (float(pairs.gap[row]), int(pairs.multiplicity[row]), pairs.solver)
+        now = time.perf_counter()
+        seconds, self._begun = now - self._begun, now
+        m = normalizer(self._g, gamma)
+        return Spectrum(gamma, values[self._largest], values, residuals, *largest, seconds, u, m)
+
+    def _solved(
+        self, gamma: float
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], ComponentPairs]]:
+        """Component numbers ``[B]``, their nodes ``[B, n]`` and their eigenpairs."""
+        for components, nodes, dense in self._small_batches():
+            yield components, nodes, dense_pairs(dense, gamma, k=self._k)
+        for c, solver in self._large.items():
+            yield np.array([c]), self._nodes(np.array([c])), solver.solve(gamma)
+
+    def _nodes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The nodes ``[B, n]`` of components of one size."""
+        size = int(self._sizes[components[0]])
+        nodes: NDArray[np.int64] = self._order[self._starts[components][:, None] + np.arange(size)]
+        return nodes
+
+    def _adjacency_of(self, component: int) -> sp.csr_array:
+        if self._sizes.size == 1:
+            return self._g._adjacency
+        nodes = self._nodes(np.array([component]))[0]
+        return self._g._adjacency[nodes][:, nodes]
+
+    def _small_batches(
+        self,
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+        """Dense adjacency matrices ``[B, n, n]`` of the small components, by size."""
+        sizes = np.unique(self._sizes[self._small & (self._sizes > 1)])
+        if sizes.size == 0:
+            return
+        edges = self._g._adjacency.tocoo()
+        row, col = edges.coords
+        component = self._g.components[row]
+        place = np.empty(self._g.num_nodes, dtype=np.int64)
+        place[self._order] = np.arange(self._g.num_nodes)
+        local = place - self._starts[self._g.components]
+        of_size = np.where(self._small, self._sizes, 0)[component]
+        for size in sizes:
+            mine = np.flatnonzero(of_size == size)
+            members = np.flatnonzero(self._small & (self._sizes == size))
+            rank = np.searchsorted(members, component[mine])
+            per_batch = max(1, BATCH_ENTRIES // int(size) ** 2)
+            for first in range(0, members.size, per_batch):
+                part = members[first : first + per_batch]
+                at = (rank >= first) & (rank < first + per_batch)
+                dense = np.zeros((part.size, size, size))
+                i, j = row[mine[at]], col[mine[at]]
+                dense[rank[at] - first, local[i], local[j]] = edges.data[mine[at]]
+                yield part, self._nodes(part), dense
+
+
+def _cache_key(g: Graph, gamma: float, k: int) -> str:
+    text = f"spectrum {CACHE_FORMAT} {g.fingerprint} {gamma!r} {k}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _to_arrays(s: Spectrum) -> dict[str, NDArray[Any]]:
+    return {
+        "u": s.u,
+        "component_eigenvalues": s.component_eigenvalues,
+        "residuals": s.residuals,
+        "numbers": np.array([s.gap, s.multiplicity, s.seconds]),
+        "solver": np.array(s.solver),
+    }
+
+
+def _from_cache(g: Graph, gamma: float, k: int) -> Spectrum | None:
+    stored = read_arrays(_cache_key(g, gamma, k))
+    if stored is None:
+        return None
+    try:
+        u, values = stored["u"], stored["component_eigenvalues"]
+        gap, multiplicity, seconds = (float(number) for number in stored["numbers"])
+        solver, residuals = str(stored["solver"]), stored["residuals"]
+    except (KeyError, ValueError, TypeError):
+        return None
+    if u.shape != (g.num_nodes, k) or values.shape != (g.num_components, k):
+        return None
+    largest = int(np.bincount(g.components).argmax())
     m = normalizer(g, gamma)
-    scale = gamma if gamma > 0 else 1.0
-    vectors = np.zeros((g.num_nodes, k))
-    values = np.full((g.num_components, k), np.nan)
-    for c in range(g.num_components):
-        nodes = np.flatnonzero(g.components == c)
-        a = g.adjacency()[nodes][:, nodes].toarray()
-        lap = np.diag(a.sum(1)) - a
-        root = m[nodes] ** -0.5
-        lam, u = np.linalg.eigh(scale * root[:, None] * lap * root[None, :])
-        for q in range(min(k, len(nodes) - 1)):
-            v = u[:, q + 1]
-            top = np.flatnonzero(v**2 >= (v**2).max() * (1 - 1e-6))[0]
-            vectors[nodes, q] = v * np.sign(v[top])
-            values[c, q] = lam[q + 1]
-    big = int(np.bincount(g.components).argmax())
-    return Spectrum(gamma, values[big], values, np.zeros(k), 1.0, 1, "dense", 0.0, vectors, m)
+    return Spectrum(
+        gamma, values[largest], values, residuals, gap, int(multiplicity), solver, seconds, u, m
+    )

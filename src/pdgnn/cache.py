@@ -1,0 +1,59 @@
+"""A folder of arrays on disk that processes may share: read what is whole, replace, never append.
+
+The folder is ``PDGNN_CACHE`` where that is set (``off`` turns the cache off), and
+``~/.cache/pdgnn`` otherwise. A file is written under a temporary name and renamed, so that a reader
+sees a whole file or none, also when two processes write at once. It holds plain arrays, no pickle.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["cache_folder", "read_arrays", "write_arrays"]
+
+
+def cache_folder() -> Path | None:
+    """The folder to use, or None where the cache is turned off."""
+    named = os.environ.get("PDGNN_CACHE", "")
+    if named.lower() == "off":
+        return None
+    return Path(named) if named else Path.home() / ".cache" / "pdgnn"
+
+
+def read_arrays(key: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays stored under `key`, or None; a file that is damaged counts as not there."""
+    folder = cache_folder()
+    if folder is None:
+        return None
+    try:
+        with np.load(folder / f"{key}.npz", allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def write_arrays(key: str, arrays: dict[str, NDArray[Any]]) -> None:
+    """Store `arrays` under `key`; a folder that cannot be written costs the cache, not the work."""
+    folder = cache_folder()
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file:
+            partial = Path(file.name)
+            try:
+                np.savez(file, allow_pickle=False, **arrays)
+                file.close()
+                partial.replace(folder / f"{key}.npz")
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+    except OSError:
+        return

@@ -1,0 +1,77 @@
+"""Reading graphs from files, with nothing trusted: no pickle, no guess without a check.
+
+One module for each kind of file; the suffix of the name chooses among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+from pdgnn.errors import InputError
+from pdgnn.files.graphml import read_graphml
+from pdgnn.files.npz import read_npz
+from pdgnn.files.parquet import read_parquet
+from pdgnn.files.raw import RawGraph
+from pdgnn.files.text import read_text
+
+__all__ = ["RawGraph", "read_graph_file"]
+
+READERS: dict[str, Callable[[Path], RawGraph]] = {
+    ".csv": read_text,
+    ".csv.gz": read_text,
+    ".tsv": read_text,
+    ".tsv.gz": read_text,
+    ".txt": read_text,
+    ".txt.gz": read_text,
+    ".edges": read_text,
+    ".edgelist": read_text,
+    ".parquet": read_parquet,
+    ".npz": read_npz,
+    ".graphml": read_graphml,
+}
+
+
+def read_graph_file(path: str | PathLike[str]) -> RawGraph:
+    """Read an edge list, a benchmark ``.npz`` or a GraphML file, as its suffix says.
+
+    - ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.edges``, ``.edgelist``, ``.parquet``:
+      edge lists of two columns (source, target) or three (weight); see :mod:`pdgnn.files.table`.
+    - ``.npz``: the arrays of the heterophilous benchmark, or ``edges`` alone; see
+      :mod:`pdgnn.files.npz`.
+    - ``.graphml``: nodes, edges and their attribute ``weight``; see :mod:`pdgnn.files.graphml`.
+
+    Whatever is wrong with the file is one :class:`~pdgnn.errors.InputError` that names it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "friends.csv")
+    ...     _ = path.write_text("source,target\\nann,bob\\nbob,cid\\n")
+    ...     raw = read_graph_file(path)
+    >>> raw.edge_index.tolist(), raw.node_ids.tolist()
+    ([[0, 1], [1, 2]], ['ann', 'bob', 'cid'])
+    """
+    path = Path(path)
+    try:
+        return _reader(path)(path)
+    except InputError as e:
+        raise InputError(f"{path}: {e}") from e
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read: {e.strerror or e}") from e
+
+
+def _reader(path: Path) -> Callable[[Path], RawGraph]:
+    if not path.exists():
+        raise InputError("there is no such file; check the path")
+    if path.is_dir():
+        raise InputError("this is a folder; name one file in it")
+    if not path.is_file():
+        raise InputError("this is not a regular file; copy its contents to one")
+    name = path.name.lower()
+    suffix = max((s for s in READERS if name.endswith(s)), key=len, default=None)
+    if suffix is None:
+        raise InputError(f"files of this kind are not read; use one of {', '.join(READERS)}")
+    if path.stat().st_size == 0:
+        raise InputError("the file is empty; was it written to the end?")
+    return READERS[suffix]

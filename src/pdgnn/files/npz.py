@@ -1,0 +1,168 @@
+"""Graphs as NumPy archives, in the form of the heterophilous benchmark.
+
+``edges`` ``[E, 2]`` is all that an archive must hold. The others are ``node_features`` ``[N, F]``,
+``node_labels`` ``[N]``, ``train_masks``, ``val_masks`` and ``test_masks`` ``[S, N]``,
+``edge_weight`` ``[E]`` and ``num_nodes``. Ids are rows of ``node_features``, never names. Pickled
+arrays are refused: they could run code.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdgnn.errors import InputError
+from pdgnn.files.raw import RawGraph, brief, checked_weights, largest_id_allowed
+
+__all__ = ["read_npz"]
+
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, MemoryError, RuntimeError, ValueError)
+SPLITS = ("train", "val", "test")
+PER_NODE: tuple[str, ...] = ("node_features", "node_labels")
+KEYS = ("edges", "num_nodes", "edge_weight", *PER_NODE)
+
+
+def read_npz(path: Path) -> RawGraph:
+    """Read the arrays of a benchmark graph, or ``edges`` alone; see the module."""
+    arrays = _arrays(path)
+    index = _edge_index(arrays)
+    features, labels, masks = _features(arrays), _labels(arrays), _masks(arrays)
+    n = _num_nodes(arrays, masks, index)
+    if (index >= n).any():
+        row = int((index >= n).any(axis=0).argmax())
+        raise InputError(f"edges[{row}] is {index[:, row].tolist()}, but there are {n} nodes")
+    return RawGraph(index, n, _weights(arrays, index.shape[1]), None, features, labels, masks)
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays that are used, all of them plain, or an error."""
+    if not zipfile.is_zipfile(path):
+        raise InputError("not a whole .npz file; it was cut short or is something else")
+    wanted = (*KEYS, *(f"{split}_masks" for split in SPLITS))
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            found = archive.files
+            held = {key: np.asarray(archive[key]) for key in wanted if key in found}
+    except DAMAGE as e:
+        if "allow_pickle" in str(e):
+            raise InputError(
+                "an array in it is pickled, which is refused because it can run code; "
+                "save it as numbers"
+            ) from e
+        raise InputError(f"an array in it is damaged ({brief(e)}); fetch it again") from e
+    if "edges" not in held:
+        said = ", ".join(found[:8]) or "nothing"
+        raise InputError(f"there is no array 'edges' of shape [E, 2] in it, only {said}")
+    return held
+
+
+def _edge_index(arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    edges = arrays["edges"]
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        hint = "; transpose it" if edges.ndim == 2 and edges.shape[0] == 2 else ""
+        raise InputError(f"edges has shape {edges.shape}, expected [E, 2]{hint}")
+    if edges.dtype.kind not in "iu":
+        raise InputError(f"edges holds {edges.dtype}; node ids must be integers")
+    index = np.ascontiguousarray(edges.T, dtype=np.int64)  # [2, E]
+    if (index < 0).any():  # also an unsigned id beyond 63 bits
+        row = int((index < 0).any(axis=0).argmax())
+        raise InputError(f"edges[{row}] is {edges[row].tolist()}; ids are counted from 0")
+    return index
+
+
+def _num_nodes(
+    arrays: dict[str, NDArray[Any]],
+    masks: dict[str, NDArray[np.bool_]] | None,
+    index: NDArray[np.int64],
+) -> int:
+    """N, on which all arrays must agree; without any of them, the largest id plus one."""
+    told = {f"{split}_masks": mask.shape[1] for split, mask in (masks or {}).items()}
+    told |= {key: len(arrays[key]) for key in PER_NODE if key in arrays}
+    if "num_nodes" in arrays:
+        told["num_nodes"] = _scalar(arrays["num_nodes"])
+    largest, num_edges = int(index.max(initial=-1)), index.shape[1]
+    if len(set(told.values())) > 1:
+        said = ", ".join(f"{key} {n}" for key, n in told.items())
+        raise InputError(f"the arrays do not agree on the number of nodes: {said}")
+    n = next(iter(told.values()), largest + 1)
+    if n < 1:
+        raise InputError("there are no nodes in it; give at least one edge, or num_nodes")
+    if not told and largest > largest_id_allowed(num_edges):
+        raise InputError(
+            f"the largest id is {largest}, far beyond the {num_edges} edges given; "
+            "renumber the nodes from 0, or add num_nodes to the file if this is meant"
+        )
+    return n
+
+
+def _scalar(value: NDArray[Any]) -> int:
+    if value.size != 1 or value.dtype.kind not in "iu" or value.item() < 1:
+        raise InputError("num_nodes must be one positive integer")
+    return int(value.item())
+
+
+def _features(arrays: dict[str, NDArray[Any]]) -> NDArray[np.float32] | None:
+    if "node_features" not in arrays:
+        return None
+    given = arrays["node_features"]
+    if given.ndim != 2:
+        raise InputError(f"node_features has shape {given.shape}, expected [N, F]")
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"node_features holds {given.dtype}; features must be real numbers")
+    with np.errstate(over="ignore"):
+        features = given.astype(np.float32)
+    wrong = ~np.isfinite(features).all(axis=1)
+    if wrong.any():
+        node = int(wrong.argmax())
+        raise InputError(f"node {node} has a feature that is not finite; fill it in first")
+    return features
+
+
+def _labels(arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64] | None:
+    if "node_labels" not in arrays:
+        return None
+    labels = arrays["node_labels"]
+    if labels.ndim != 1:
+        raise InputError(f"node_labels has shape {labels.shape}, expected [N]")
+    if labels.dtype.kind not in "biu":
+        raise InputError(f"node_labels holds {labels.dtype}; labels must be integers")
+    return labels.astype(np.int64)
+
+
+def _masks(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]] | None:
+    held = {s: arrays[f"{s}_masks"] for s in SPLITS if f"{s}_masks" in arrays}
+    if not held:
+        return None
+    if len(held) < len(SPLITS):
+        missing = next(s for s in SPLITS if s not in held)
+        raise InputError(f"{missing}_masks is missing; give train, val and test, or none of them")
+    masks = {split: _mask(split, mask) for split, mask in held.items()}
+    if len({len(m) for m in masks.values()}) > 1:
+        counts = ", ".join(f"{s} {len(m)}" for s, m in masks.items())
+        raise InputError(f"the masks do not agree on the number of splits: {counts}")
+    return masks
+
+
+def _mask(split: str, mask: NDArray[Any]) -> NDArray[np.bool_]:
+    """``[S, N]`` from ``[S, N]`` or ``[N]``, of truth values or of 0 and 1."""
+    if mask.ndim not in (1, 2):
+        raise InputError(f"{split}_masks has shape {mask.shape}, expected [S, N]")
+    if mask.dtype.kind not in "biu" or ((mask != 0) & (mask != 1)).any():
+        raise InputError(f"{split}_masks holds more than true and false; give one flag a node")
+    return np.atleast_2d(mask.astype(bool))  # [S, N]
+
+
+def _weights(arrays: dict[str, NDArray[Any]], num_edges: int) -> NDArray[np.float64] | None:
+    if "edge_weight" not in arrays:
+        return None
+    weight = arrays["edge_weight"]
+    if weight.shape not in ((num_edges,), (num_edges, 1)):
+        raise InputError(f"edge_weight has shape {weight.shape}, expected [{num_edges}]")
+    if weight.dtype.kind not in "biuf":
+        raise InputError(f"edge_weight holds {weight.dtype}; weights must be real numbers")
+    return checked_weights(weight.reshape(-1).astype(np.float64))

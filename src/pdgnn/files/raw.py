@@ -1,0 +1,68 @@
+"""What every reader returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdgnn.errors import InputError
+
+__all__ = ["RawGraph", "brief", "checked_weights", "largest_id_allowed"]
+
+
+@dataclass
+class RawGraph:
+    """What a file holds, before it is made undirected and simple.
+
+    `edge_index` ``[2, E]``, `edge_weight` ``[E]``, `node_ids` ``[N]`` (the names, where the nodes
+    were numbered here), `features` ``[N, F]``, `labels` ``[N]``, and `masks` with the keys
+    "train", "val" and "test", each ``[S, N]`` for S splits. None is what the file does not hold.
+    """
+
+    edge_index: NDArray[np.int64]
+    num_nodes: int
+    edge_weight: NDArray[np.float64] | None = None
+    node_ids: NDArray[Any] | None = None
+    features: NDArray[np.float32] | None = None
+    labels: NDArray[np.int64] | None = None
+    masks: dict[str, NDArray[np.bool_]] | None = None
+
+
+def brief(error: Exception) -> str:
+    """The first line of another library's error, short enough for a sentence.
+
+    >>> brief(ValueError("no magic\\nsome more"))
+    'no magic'
+    """
+    return str(error).partition("\n")[0][:80]
+
+
+def largest_id_allowed(num_edges: int) -> int:
+    """The largest id that is taken for a place in 0..N−1; beyond it, ids are too sparse to be one.
+
+    >>> largest_id_allowed(3), largest_id_allowed(5_000_000)
+    (100000, 50000000)
+    """
+    return max(100_000, 10 * num_edges)
+
+
+def checked_weights(
+    weights: NDArray[np.float64], where: Callable[[int], str] = lambda i: f"in row {i + 1}"
+) -> NDArray[np.float64]:
+    """`weights` themselves if they are finite and not negative; `where` names a bad one.
+
+    >>> checked_weights(np.array([0.5, 2.0])).tolist()
+    [0.5, 2.0]
+    """
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"the weight {where(row)} is {weights[row]}; "
+            "weights must be finite and not negative, so drop or mend such edges"
+        )
+    return weights

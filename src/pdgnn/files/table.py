@@ -1,0 +1,210 @@
+"""From the columns of an edge list to numbered nodes and weights.
+
+Columns are chosen by name where the names of both ends are known (``source``, ``src``, ``from``,
+``u``, ...; ``target``, ``dst``, ``to``, ``v``, ...; ``weight``, ``w``), and columns beyond these
+are then left out. Otherwise the order decides: source, target, and weight if there are three.
+
+Ids that are integers from 0 on are used as they are, and there are max + 1 nodes. All others are
+names: nodes are then numbered in the order in which they first appear, row by row. Names are text,
+a mix of text and integers, negative integers, integers with leading zeros, and integers so sparse
+that nearly all nodes would have no edge (beyond 100,000 and beyond 10 times the number of edges).
+
+A "row" in an error counts rows of data from 1, without comments, header and blank lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdgnn.errors import InputError
+from pdgnn.files.raw import RawGraph, checked_weights, largest_id_allowed
+
+__all__ = [
+    "choose_columns",
+    "column_role",
+    "graph_from_table",
+    "is_integer_text",
+    "is_number_text",
+    "trimmed",
+]
+
+ROLES = ("source", "target", "weight")
+NAMES = {
+    "source": {"source", "src", "from", "u", "i", "node1", "nodea", "id1"},
+    "target": {"target", "tgt", "to", "dst", "dest", "v", "j", "node2", "nodeb", "id2"},
+    "weight": {"weight", "weights", "edgeweight", "w"},
+}
+TEXT = {"string", "large_string", "string_view"}
+INTEGER = r"^(0|-?[1-9][0-9]*)$"
+# How NumPy's savetxt and Pandas write integers that became floats: "3.0", "3.000e+00".
+INTEGER_AS_FLOAT = r"^[0-9]+\.[0-9]*(e[+-]?[0-9]+)?$"
+NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
+
+
+def graph_from_table(table: Any, names: Sequence[str]) -> RawGraph:
+    """The graph in a `pyarrow.Table` whose columns are called `names` ("" where they are not)."""
+    source, target, weight = choose_columns(names)
+    if table.num_rows == 0:
+        raise InputError("there are no edges in it; give at least one row")
+    ends = [_as_ids(table.column(i), role) for i, role in ((source, "source"), (target, "target"))]
+    edge_index, num_nodes, node_ids = _number_nodes(*ends)
+    weights = None if weight is None else _as_weights(table.column(weight))
+    return RawGraph(edge_index, num_nodes, weights, node_ids)
+
+
+def column_role(name: str) -> str | None:
+    """Which of source, target and weight a column's name stands for.
+
+    >>> column_role("From Node ID"), column_role("dst"), column_role("Weight"), column_role("year")
+    ('source', 'target', 'weight', None)
+    """
+    plain = "".join(c for c in name.lower() if c.isalnum())
+    stem = plain.removesuffix("id").removesuffix("node")
+    key = stem if len(stem) > 1 else plain  # "uid" is not "u"
+    return next((role for role in ROLES if key in NAMES[role]), None)
+
+
+def choose_columns(names: Sequence[str]) -> tuple[int, int, int | None]:
+    """The places of source, target and weight among columns called `names`.
+
+    >>> choose_columns(["id", "to", "from", "w"]), choose_columns(["", "", ""])
+    ((2, 1, 3), (0, 1, 2))
+    """
+    roles = [column_role(name) for name in names]
+    shown = ", ".join(name or "?" for name in names)
+    if len(names) < 2:
+        raise InputError("there is one column only; an edge needs two, source and target")
+    for role in ROLES:
+        if roles.count(role) > 1:
+            raise InputError(f"several columns could be the {role} ({shown}); keep one of them")
+    if "source" in roles and "target" in roles:
+        if len(names) == 3 and "weight" not in roles:
+            extra = names[roles.index(None)]
+            raise InputError(f"column {extra!r} is unknown; name it 'weight', or leave it out")
+        weight = roles.index("weight") if "weight" in roles else None
+        return roles.index("source"), roles.index("target"), weight
+    in_place = all(role in (None, place) for role, place in zip(roles, ROLES, strict=False))
+    if len(names) > 3 or not in_place:
+        raise InputError(
+            f"which of the {len(names)} columns are the ends of an edge is not clear ({shown}); "
+            "give a header with source, target and, if there is one, weight"
+        )
+    return 0, 1, 2 if len(names) == 3 else None
+
+
+def is_integer_text(column: Any) -> bool:
+    """Whether every value of a text column is an integer, written without leading zeros."""
+    return _all_match(column, INTEGER)
+
+
+def is_number_text(column: Any) -> bool:
+    """Whether every value of a text column is a number."""
+    return _all_match(column, NUMBER)
+
+
+def _all_match(column: Any, pattern: str) -> bool:
+    import pyarrow.compute as pc
+
+    parts = (column.slice(0, 1000), column.slice(1000))  # most columns that fail do so early
+    return all(pc.all(pc.match_substring_regex(p, pattern), min_count=0).as_py() for p in parts)
+
+
+def trimmed(column: Any) -> Any:
+    """A text column without spaces around its values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+
+
+def _first_missing(column: Any) -> int:
+    """The first row that is null, NaN or empty; -1 if there is none."""
+    import pyarrow.compute as pc
+
+    missing = pc.is_null(column, nan_is_null=True)
+    if str(column.type) in TEXT:
+        missing = pc.or_(missing, pc.equal(pc.fill_null(column, ""), ""))
+    return int(pc.index(missing, value=True).as_py())
+
+
+def _plain(column: Any, role: str) -> Any:
+    """The column without dictionary encoding and spaces, complete, or an error."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if str(column.type) in TEXT:
+        column = trimmed(column)
+    row = _first_missing(column)
+    if row >= 0:
+        raise InputError(f"row {row + 1} has no {role}; fill it in, or drop the row")
+    return column
+
+
+def _as_ids(column: Any, role: str) -> Any:
+    """The ids as int64 where all of them are integers, and as text otherwise."""
+    import pyarrow as pa
+
+    column = _plain(column, role)
+    text = str(column.type) in TEXT
+    if not (text or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise InputError(f"the {role} column holds {column.type}; ids are integers or text")
+    try:
+        if text and _all_match(column, INTEGER_AS_FLOAT):
+            return column.cast(pa.float64()).cast(pa.int64())
+        return column if text and not is_integer_text(column) else column.cast(pa.int64())
+    except pa.ArrowInvalid as e:
+        if pa.types.is_floating(column.type):
+            raise InputError(f"the {role} column holds fractions; ids must be integers") from e
+        return column.cast(pa.large_string())  # beyond 64 bits, or fractions: names
+
+
+def _number_nodes(source: Any, target: Any) -> tuple[NDArray[np.int64], int, NDArray[Any] | None]:
+    """``[2, E]`` node numbers, the number of nodes, and their names where ids are not numbers."""
+    import pyarrow as pa
+
+    if source.type != target.type:
+        source, target = source.cast(pa.large_string()), target.cast(pa.large_string())
+    elif pa.types.is_integer(source.type):
+        index = np.stack([source.to_numpy(), target.to_numpy()])  # [2, E]
+        if index.min() >= 0 and index.max() <= largest_id_allowed(index.shape[1]):
+            return index, int(index.max()) + 1, None
+    encoded = pa.concat_arrays(source.chunks + target.chunks).dictionary_encode()  # [2 * E]
+    codes, order = _by_first_appearance(encoded.indices.to_numpy().reshape(2, -1))
+    names = encoded.dictionary.to_numpy(zero_copy_only=False)[order]
+    return codes, len(names), names
+
+
+def _by_first_appearance(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Renumber ``[2, E]`` codes 0..K-1 row by row of the file; also the old code of each new one.
+
+    >>> codes, order = _by_first_appearance(np.array([[0, 1], [2, 0]]))
+    >>> codes.tolist(), order.tolist()
+    ([[0, 2], [1, 0]], [0, 2, 1])
+    """
+    flat = codes.T.ravel()  # [2 * E]
+    first = np.empty(int(flat.max()) + 1, dtype=np.int64)
+    first[flat[::-1]] = np.arange(flat.size)[::-1]  # the last one written stays: the earliest
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return place[codes], order
+
+
+def _as_weights(column: Any) -> NDArray[np.float64]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _plain(column, "weight")
+    if str(column.type) in TEXT and not is_number_text(column):
+        row = int(pc.index(pc.match_substring_regex(column, NUMBER), value=False).as_py())
+        shown = column[row].as_py()[:40]
+        raise InputError(f"the weight in row {row + 1} is {shown!r}; weights must be numbers")
+    try:
+        return checked_weights(column.cast(pa.float64()).to_numpy())
+    except pa.ArrowException as e:
+        raise InputError(f"the weight column holds {column.type}; weights must be numbers") from e

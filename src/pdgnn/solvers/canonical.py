@@ -1,0 +1,72 @@
+"""The one eigenbasis that depends on neither solver, seed nor thread count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TIE_TOLERANCE", "canonical_basis", "clusters", "same_eigenvalue_tolerance"]
+
+EPS = float(np.finfo(np.float64).eps)
+TIE_TOLERANCE = 1e-6
+"""Diagonal entries of the projector within this of the largest, relatively, count as a tie."""
+
+
+def same_eigenvalue_tolerance(
+    values: float | NDArray[np.float64], norm: float | NDArray[np.float64]
+) -> Any:
+    """How close two computed eigenvalues must be to count as one that repeats.
+
+    A relative 1e-9, and never under the rounding error of an operator of this norm.
+    """
+    return np.maximum(1e-9 * np.abs(values), 64 * EPS * np.asarray(norm))
+
+
+def clusters(values: NDArray[np.float64], norm: float | NDArray[np.float64]) -> NDArray[np.int64]:
+    """The number of the distinct eigenvalue that each of the ascending `values` ``[..., p]`` is.
+
+    >>> clusters(np.array([0.5, 0.5, 0.7]), 2.0).tolist()
+    [0, 0, 1]
+    """
+    apart = np.diff(values, axis=-1) > same_eigenvalue_tolerance(values[..., 1:], norm)
+    first = np.zeros((*values.shape[:-1], 1), dtype=np.int64)
+    return np.concatenate([first, np.cumsum(apart, axis=-1)], axis=-1)
+
+
+def canonical_basis(
+    values: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    norm: float | NDArray[np.float64],
+    *,
+    k: int,
+) -> NDArray[np.float64]:
+    """The first k canonical eigenvectors ``[B, n, k]`` of B problems, from any orthonormal basis.
+
+    `values` ``[B, p]`` ascend and `vectors` ``[B, n, p]`` hold the whole eigenspaces of the first k
+    values. Let Π be the projector onto the eigenspace of λ and i the node with the largest Π_ii,
+    the lowest index among ties (:data:`TIE_TOLERANCE`); then u = Π e_i / ‖Π e_i‖. A further vector
+    of the same eigenspace is had likewise from Π − u uᵀ: a pivoted Cholesky factor of Π.
+
+    >>> basis = canonical_basis(np.array([[1.0]]), np.array([[[-0.6], [-0.8]]]), 2.0, k=1)
+    >>> basis.ravel().round(6).tolist()
+    [0.6, 0.8]
+    """
+    batch, n, _ = vectors.shape
+    label = clusters(values, norm)  # [B, p]
+    chosen = np.zeros((batch, n, k))
+    rows = np.arange(batch)
+    for q in range(k):
+        inside = (label == label[:, q : q + 1]).astype(np.float64)  # [B, p]
+        before = inside[:, :q]  # earlier choices from the same eigenspace
+        diagonal = np.einsum("bnp,bnp,bp->bn", vectors, vectors, inside)
+        diagonal -= np.einsum("bnq,bnq,bq->bn", chosen[:, :, :q], chosen[:, :, :q], before)
+        top = diagonal.max(axis=1, keepdims=True)
+        pivot = (diagonal >= (1.0 - TIE_TOLERANCE) * top).argmax(axis=1)  # [B]
+        column = np.einsum("bnp,bp->bn", vectors, inside * vectors[rows, pivot])
+        for _ in range(2):  # twice: the second pass removes what rounding left of the first
+            overlap = np.einsum("bnq,bn->bq", chosen[:, :, :q], column) * before
+            column = column - np.einsum("bnq,bq->bn", chosen[:, :, :q], overlap)
+        chosen[:, :, q] = column / np.linalg.norm(column, axis=1, keepdims=True)
+    return chosen

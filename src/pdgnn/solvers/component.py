@@ -1,0 +1,247 @@
+"""The lowest non-trivial eigenpairs of connected components, by whichever solver suits them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pdgnn.errors import ConvergenceError
+from pdgnn.solvers.canonical import canonical_basis, clusters
+from pdgnn.solvers.davidson import Pairs, davidson
+from pdgnn.solvers.preconditioners import (
+    Preconditioner,
+    factorization_cost,
+    jacobi,
+    lu,
+    multigrid,
+)
+from pdgnn.solvers.problem import ComponentProblem, spectral_norm_bound
+
+__all__ = ["SOLVERS", "ComponentPairs", "ComponentSolver", "dense_pairs"]
+
+SOLVERS = ("auto", "dense", "lanczos", "lu", "amg")
+DENSE_NODES = 160
+"""Components up to this size are solved densely, many at once."""
+DENSE_RESCUE_NODES = 3000
+"""Components up to this size are solved densely where an eigenvalue repeats too often."""
+LU_COST = 2e10
+"""Multiplications (as bounded by `factorization_cost`) up to which LU is the first choice."""
+LANCZOS_STEPS = 300
+"""Steps that Lanczos may take, or be foreseen to take, before multigrid replaces it."""
+RESIDUAL_TOLERANCE = 1e-8
+"""Largest residual ever returned, relative to half the norm of the operator (1 for γ > 0)."""
+SNAPSHOTS = 16
+"""Vectors kept from solves at other γ to start the next one from."""
+
+
+@dataclass
+class ComponentPairs:
+    """Canonical eigenpairs of B components of one size."""
+
+    values: NDArray[np.float64]  # [B, k]
+    vectors: NDArray[np.float64]  # [B, n, k]
+    residuals: NDArray[np.float64]  # [B, k]
+    gap: NDArray[np.float64]  # [B], from λ1 to the next distinct eigenvalue; nan where none is
+    multiplicity: NDArray[np.int64]  # [B], of λ1
+    solver: str
+
+
+def dense_pairs(adjacency: NDArray[np.float64], gamma: float, *, k: int) -> ComponentPairs:
+    """All of B connected components of n nodes each at once, `adjacency` ``[B, n, n]``."""
+    degree = adjacency.sum(axis=2)  # [B, n]
+    m = gamma * degree + (1.0 - gamma)
+    norm = np.array([[spectral_norm_bound(gamma, d)] for d in degree])  # [B, 1]
+    root = m**-0.5
+    laplacian = np.einsum("bn,nm->bnm", degree, np.eye(degree.shape[1])) - adjacency
+    s = (gamma or 1.0) * root[:, :, None] * laplacian * root[:, None, :]
+    values, vectors = np.linalg.eigh(s)
+    values, vectors = values[:, 1:], vectors[:, :, 1:]  # the first is the trivial pair
+    k = min(k, values.shape[1])
+    label = clusters(values, norm)  # [B, n - 1]
+    multiplicity = (label == 0).sum(axis=1)
+    gap = np.full(len(values), np.nan)
+    more = multiplicity < values.shape[1]
+    gap[more] = values[more, multiplicity[more]] - values[more, 0]
+    basis = canonical_basis(values, vectors, norm, k=k)
+    residual = np.linalg.norm(s @ basis - basis * values[:, None, :k], axis=1)
+    return ComponentPairs(values[:, :k], basis, residual, gap, multiplicity, "dense")
+
+
+class ComponentSolver:
+    """Solves one component at one γ after another.
+
+    What does not depend on γ (the factorization or multigrid hierarchy of L, and the choice of
+    solver) is made once. Vectors of earlier γ start the next solve: y = M^(−½) u is analytic in γ,
+    so that a few of them nearly contain the next one.
+    """
+
+    def __init__(
+        self,
+        adjacency: sp.csr_array,
+        *,
+        k: int,
+        solver: str = "auto",
+        device: torch.device | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._adjacency, self._k, self._device = adjacency, k, device
+        self._n = adjacency.shape[0]
+        self._solver, self._exact_choice = solver, solver != "auto"
+        self._seed = seed
+        self._preconditioner: Preconditioner | None = None
+        self._snapshots: Tensor | None = None  # [n, s], as y
+        self._further: Tensor = torch.empty(0)  # [n, f], as y
+        if solver == "auto":
+            self._solver = self._first_choice()
+
+    def _first_choice(self) -> str:
+        if self._n <= max(DENSE_NODES, 5 * self._k):
+            return "dense"
+        if self._device is not None and self._device.type != "cpu":
+            return "lanczos"
+        return "lu" if factorization_cost(self._adjacency) <= LU_COST else "lanczos"
+
+    def solve(self, gamma: float) -> ComponentPairs:
+        """The k lowest non-trivial pairs at this γ."""
+        if self._solver == "dense" or self._k + 2 > self._n:
+            return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
+        problem = ComponentProblem(self._adjacency, gamma, device=self._device)
+        pairs = self._iterate(problem)
+        if not pairs.converged and self._may_switch_to_multigrid():
+            self._solver, self._preconditioner = "amg", None
+            self._remember(problem, pairs)
+            pairs = self._iterate(problem)
+        if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
+            return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
+        self._remember(problem, pairs)
+        return self._finish(problem, pairs)
+
+    def _may_switch_to_multigrid(self) -> bool:
+        on_cpu = self._device is None or self._device.type == "cpu"
+        return on_cpu and not self._exact_choice and self._solver == "lanczos"
+
+    def _iterate(self, problem: ComponentProblem) -> Pairs:
+        if self._preconditioner is None:
+            self._preconditioner = self._build_preconditioner()
+        inverse, root = self._preconditioner, problem.root_m
+        generator = torch.Generator().manual_seed(self._seed)
+        start = self._start(problem, generator)
+        plan = _plan(self._solver, self._k + 1, start.shape[1])
+        trial = self._may_switch_to_multigrid()
+        return davidson(
+            problem.apply,
+            lambda r: root * inverse(root * r),
+            start,
+            problem.trivial,
+            wanted=self._k,
+            norm=problem.norm,
+            max_iterations=LANCZOS_STEPS + 20 * self._k if trial else 20_000,
+            basis_size=plan.basis,
+            block=plan.block,
+            keep=plan.keep,
+            generator=generator,
+            give_up=_slow_lanczos(problem) if trial else None,
+        )
+
+    def _build_preconditioner(self) -> Preconditioner:
+        if self._solver == "lu":
+            return lu(self._adjacency)
+        if self._solver == "amg":
+            return multigrid(self._adjacency)
+        return jacobi(self._adjacency, device=self._device)
+
+    def _start(self, problem: ComponentProblem, generator: torch.Generator) -> Tensor:
+        """Vectors of earlier solves, or random ones (drawn on the CPU: the same on any device)."""
+        if self._snapshots is not None:
+            return problem.root_m * torch.cat([self._snapshots, self._further], dim=1)
+        drawn = torch.randn(self._n, self._k + 1, dtype=torch.float64, generator=generator)
+        return drawn.to(problem.trivial.device)
+
+    def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
+        """Keep these vectors, and the rough ones above them: at another γ those may be lower."""
+        old = [] if self._snapshots is None else [self._snapshots]
+        y = torch.cat([_unit(pairs.vectors / problem.root_m), *old], dim=1)
+        self._snapshots = y[:, : max(SNAPSHOTS, self._k + 1)]
+        self._further = _unit(pairs.further / problem.root_m)
+
+    def _finish(self, problem: ComponentProblem, pairs: Pairs) -> ComponentPairs:
+        """Canonical vectors, with eigenvalues and residuals computed afresh from them."""
+        values = pairs.values.numpy()
+        whole = pairs.vectors[:, : pairs.complete].cpu().numpy()
+        basis = canonical_basis(
+            values[None, : pairs.complete], whole[None], problem.norm, k=self._k
+        )
+        u = torch.from_numpy(basis[0]).to(problem.trivial.device)
+        rayleigh = problem.rayleigh(u)
+        residuals = problem.residuals(rayleigh, u).cpu().numpy()
+        self._certify(residuals, pairs, problem.norm)
+        multiplicity = int((clusters(values, problem.norm) == 0).sum())
+        return ComponentPairs(
+            rayleigh.cpu().numpy()[None],
+            basis,
+            residuals[None],
+            np.array([values[multiplicity] - values[0]]),
+            np.array([multiplicity]),
+            self._solver,
+        )
+
+    def _certify(self, residuals: NDArray[np.float64], pairs: Pairs, norm: float) -> None:
+        """No answer leaves here whose residual is too large or whose eigenspace is not whole."""
+        limit = RESIDUAL_TOLERANCE * norm / 2
+        if not pairs.separated:
+            raise ConvergenceError(
+                f"the eigenspace of λ = {float(pairs.values[self._k - 1]):.6g} was not found whole "
+                f"after {pairs.iterations} steps of {self._solver} on a component of {self._n} "
+                f"nodes ({pairs.complete} copies seen); try another solver={SOLVERS[2:]}"
+            )
+        if residuals.max() > limit:
+            raise ConvergenceError(
+                f"the residual {residuals.max():.2g} stayed above {limit:.2g} after "
+                f"{pairs.iterations} steps of {self._solver} on a component of {self._n} nodes; "
+                f"try another solver={SOLVERS[2:]}"
+            )
+
+
+def _unit(columns: Tensor) -> Tensor:
+    return columns / columns.norm(dim=0)
+
+
+@dataclass
+class _Plan:
+    basis: int
+    block: int
+    keep: int
+
+
+def _plan(solver: str, pairs: int, start: int) -> _Plan:
+    """Sizes that suit a cheap step (a long basis) or a strong preconditioner (a short one)."""
+    block = min(pairs, 6)
+    if solver == "lanczos":
+        basis = max(40, 2 * pairs + 20, start + 20)
+        return _Plan(basis, block, max(pairs, basis // 2))
+    return _Plan(max(2 * pairs + 5 * block, start + 3 * block), block, pairs)
+
+
+def _slow_lanczos(problem: ComponentProblem) -> Callable[[int, Tensor, Tensor], bool]:
+    """Foresee, from the Ritz values, that Lanczos would take more than :data:`LANCZOS_STEPS`.
+
+    The steps needed grow as 1/√gap, where the gap is that of the random walk Laplacian; the Ritz
+    vectors' quotients yᵀLy / yᵀDy bring the gap of this γ to that scale.
+    """
+    weight = torch.from_numpy(problem.degree)[:, None] / problem.root_m**2  # [n, 1]: D / M
+
+    def give_up(step: int, values: Tensor, vectors: Tensor) -> bool:
+        if step < 20 or step % 10 or problem.n < 4000:
+            return False
+        first, second = float(values[0]), float(values[-1])
+        norm_d = float((weight * vectors[:, -1:] ** 2).sum())
+        gap = (second - first) / norm_d / problem.scale
+        return bool(9.0 * (2.0 / max(gap, 1e-30)) ** 0.5 > LANCZOS_STEPS)
+
+    return give_up
