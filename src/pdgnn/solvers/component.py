@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,8 @@ LANCZOS_STEPS = 300
 """Steps that Lanczos may take, or be foreseen to take, before multigrid replaces it."""
 RESIDUAL_TOLERANCE = 1e-8
 """Largest residual ever returned, relative to half the norm of the operator (1 for γ > 0)."""
+ONE_THREAD_NODES = 20_000
+"""Below this many nodes, handing work to a second thread costs more than it saves."""
 SNAPSHOTS = 16
 """Vectors kept from solves at other γ to start the next one from."""
 
@@ -111,6 +114,10 @@ class ComponentSolver:
         """The k lowest non-trivial pairs at this γ."""
         if self._solver == "dense" or self._k + 2 > self._n:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
+        with _one_thread(self._n < ONE_THREAD_NODES):
+            return self._solve(gamma)
+
+    def _solve(self, gamma: float) -> ComponentPairs:
         problem = ComponentProblem(self._adjacency, gamma, device=self._device)
         pairs = self._iterate(problem)
         if not pairs.converged and self._may_switch_to_multigrid():
@@ -208,8 +215,23 @@ class ComponentSolver:
             )
 
 
+@contextmanager
+def _one_thread(wanted: bool) -> Iterator[None]:
+    """Run torch on one thread where that is `wanted`, and as before afterwards."""
+    threads = torch.get_num_threads()
+    if not wanted or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def _unit(columns: Tensor) -> Tensor:
-    return columns / columns.norm(dim=0)
+    length: Tensor = columns.norm(dim=0)
+    return columns / length
 
 
 @dataclass

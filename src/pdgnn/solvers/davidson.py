@@ -26,6 +26,8 @@ GUARD_RESOLUTION = 0.25
 """Residual of the guard pair, relative to the gap below it, at which it is known to be distinct."""
 RESEEDED_RESOLUTION = 0.01
 """The same for a guard that starts afresh after the wanted pairs: none of them tells its age."""
+ONCE_IS_ENOUGH = 0.3
+"""Share of its length that a vector must keep for one pass of orthogonalization to suffice."""
 FURTHER = 4
 """Rough pairs above those asked for that are handed back, to start another solve."""
 
@@ -260,11 +262,20 @@ class _Basis:
     def _orthonormal(self, block: Tensor) -> Tensor:
         """The part of `block` orthogonal to the basis and to the trivial vector, orthonormal."""
         for _ in range(2):
+            before = block.norm(dim=0)
             block = block - self._trivial[:, None] * (self._trivial @ block)
-            block = block - self._v[: self.size].T @ (self._v[: self.size] @ block)
-            length = torch.linalg.vector_norm(block, dim=0).clamp_min(1e-300)
-            block = block / length
-            w, u = torch.linalg.eigh((block.T @ block).cpu())
-            good = w > 1e-10 * w.max()
-            block = block @ (u[:, good] / w[good].sqrt()).to(block.device)
+            block -= self._v[: self.size].T @ (self._v[: self.size] @ block)
+            block, shrunk = _orthonormal_columns(block, before)
+            if shrunk > ONCE_IS_ENOUGH:
+                break
         return block
+
+
+def _orthonormal_columns(block: Tensor, before: Tensor) -> tuple[Tensor, float]:
+    """An orthonormal basis of the columns, and the least share of `before` that a length kept."""
+    length = block.norm(dim=0).clamp_min(1e-300)
+    w, u = torch.linalg.eigh(((block.T @ block) / torch.outer(length, length)).cpu())
+    good = w > 1e-10 * w.max()
+    kept = float((length / before.clamp_min(1e-300)).min()) * float(w.min().clamp_min(0.0).sqrt())
+    mix = (u[:, good] / w[good].sqrt()).to(block.device) / length[:, None]
+    return block @ mix, kept

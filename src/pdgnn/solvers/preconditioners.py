@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = ["Preconditioner", "factorization_cost", "jacobi", "lu", "multigrid"]
@@ -80,10 +81,20 @@ def multigrid(adjacency: sp.csr_array) -> Preconditioner:
     """
     with _fixed_global_seed():
         hierarchy = _hierarchy(adjacency)
-    cycle = hierarchy.aspreconditioner(cycle="V")
+    levels, coarsest = hierarchy.levels, hierarchy.coarse_solver
+
+    def cycle(depth: int, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        level = levels[depth]
+        if depth + 1 == len(levels):
+            return np.asarray(coarsest(level.A, b))
+        x = np.zeros_like(b)
+        level.presmoother(level.A, x, b)
+        x += level.P @ cycle(depth + 1, level.R @ (b - level.A @ x))
+        level.postsmoother(level.A, x, b)
+        return x
 
     def solve(y: Tensor) -> Tensor:
-        columns = [torch.from_numpy(cycle.matvec(c)) for c in y.T.contiguous().numpy()]
+        columns = [torch.from_numpy(cycle(0, c)) for c in y.T.contiguous().numpy()]
         return torch.stack(columns, dim=1)  # [n, b]
 
     return solve

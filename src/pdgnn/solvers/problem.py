@@ -45,7 +45,8 @@ class ComponentProblem:
 
     def residuals(self, values: Tensor, vectors: Tensor) -> Tensor:
         """‖S u − λ u‖ of each column, ``[p]``, computed afresh."""
-        return (self.apply(vectors) - vectors * values).norm(dim=0)
+        difference = self.apply(vectors) - vectors * values
+        return torch.linalg.vector_norm(difference, dim=0)
 
     def rayleigh(self, vectors: Tensor) -> Tensor:
         """The Rayleigh quotients uᵀSu of unit columns, ``[p]``."""

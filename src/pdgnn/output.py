@@ -1,0 +1,234 @@
+"""Writing files whole or not at all, and graphs so that they read back as they were.
+
+A file is written under a temporary name in its own folder and renamed when it is complete: whatever
+goes wrong before that, what was there stays as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pdgnn.errors import InputError
+from pdgnn.graph import Graph
+from pdgnn.sources import Source
+
+__all__ = ["GRAPH_SUFFIXES", "check_output", "whole_file", "write_graph"]
+
+
+def check_output(
+    path: str | PathLike[str], suffixes: Iterable[str], *, force: bool = False
+) -> Path:
+    """`path` if a file of one of these kinds can be written there; its folder is made.
+
+    A file that exists is an error unless `force`. To be called before the work whose result is to
+    be written.
+    """
+    path, known = Path(path), tuple(suffixes)
+    if path.suffix.lower() not in known:
+        raise InputError(f"{path}: files of this kind are not written; use {', '.join(known)}")
+    if path.is_dir():
+        raise InputError(f"{path}: this is a folder; name a file in it")
+    if path.exists() and not force:
+        raise InputError(f"{path}: the file exists; name another, or replace it with --force")
+    with _as_input_error(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(13, "its folder is read-only")
+    return path
+
+
+@contextmanager
+def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
+    """A name to write to instead of `path`; it becomes `path` if all goes well, and goes if not.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(Path(folder, "a.txt")) as partial:
+    ...         _ = partial.write_text("whole")
+    ...     [(file.name, file.read_text()) for file in Path(folder).iterdir()]
+    [('a.txt', 'whole')]
+    """
+    target = Path(path).resolve()  # a link stays a link
+    partial = target.with_name(f".pdgnn-{secrets.token_hex(6)}{target.suffix}")
+    with _as_input_error(path):
+        try:
+            yield partial
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _as_input_error(path: str | PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
+
+
+def write_graph(source: Source, path: str | PathLike[str], *, force: bool = False) -> None:
+    """Write a graph, each undirected edge once, in the form that the suffix of `path` names.
+
+    - ``.csv``, ``.tsv``, ``.parquet``: the columns source, target and, for a weighted graph,
+      weight, with the ids that the nodes had where they were read.
+    - ``.npz``: the arrays of the heterophilous benchmark, features, labels and splits too.
+    - ``.graphml``: nodes, edges and weights.
+
+    The file is read back before it takes its name, and must give the same nodes, edges and weights:
+    an edge list cannot hold a node without edges, for one, and is then refused.
+    """
+    path = check_output(path, WRITERS, force=force)
+    with whole_file(path) as partial:
+        with partial.open("xb") as file:
+            WRITERS[path.suffix.lower()](source, file)
+        _check_read_back(source.graph, partial, path)
+
+
+def _check_read_back(g: Graph, partial: Path, path: Path) -> None:
+    try:
+        harm = _difference(g, Graph.load(partial))
+    except InputError as e:
+        harm = str(e).removeprefix(f"{partial}: ")
+    if harm is None:
+        return
+    others = " or ".join(s for s in (".graphml", ".npz") if s != path.suffix.lower())
+    raise InputError(f"{path}: a file of this kind cannot hold this graph ({harm}); use {others}")
+
+
+def _difference(g: Graph, back: Graph) -> str | None:
+    """How `back` is another graph than `g`, nodes being compared by name where they have one."""
+    if back == g:
+        return None
+    if back.num_nodes != g.num_nodes:
+        return f"it would have {back.num_nodes:,} nodes instead of {g.num_nodes:,}"
+    if g.node_ids is not None:
+        names, again = _names(g), _names(back)
+        here, there = np.argsort(names), np.argsort(again)
+        same_names = (names[here] == again[there]).all()
+        if same_names and _permuted(g, here) == _permuted(back, there):
+            return None
+    return "its nodes would be mixed up"
+
+
+def _names(g: Graph) -> NDArray[np.object_]:
+    """The ids as text, ``[N]``."""
+    ids = range(g.num_nodes) if g.node_ids is None else g.node_ids.tolist()
+    return np.array([*map(str, ids), ""], dtype=object)[:-1]
+
+
+def _permuted(g: Graph, order: NDArray[np.int64]) -> Graph:
+    a = g._adjacency[order][:, order]
+    a.sort_indices()
+    return Graph(a)
+
+
+def _edges_once(g: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Ends i < j and weight of each edge, by j and then by i from the highest down.
+
+    Names are numbered by first appearance when they are read. In this order they appear as they
+    are numbered here, if any order of rows does that: a node then has a lower neighbour or is
+    joined to the next one.
+
+    >>> i, j, _ = _edges_once(Graph.from_edge_index([[0, 0, 2, 0], [1, 3, 3, 2]]))
+    >>> list(zip(i.tolist(), j.tolist()))
+    [(0, 1), (0, 2), (2, 3), (0, 3)]
+    """
+    upper = sp.triu(g._adjacency, k=1).tocoo()
+    i, j = (ends.astype(np.int64) for ends in upper.coords)
+    order = np.lexsort((-i, j))
+    return i[order], j[order], upper.data[order]
+
+
+def _table(g: Graph) -> Any:
+    """The edge list as a `pyarrow.Table`."""
+    import pyarrow as pa
+
+    i, j, weight = _edges_once(g)
+    columns: dict[str, Any] = {"source": i, "target": j}
+    if g.node_ids is not None:
+        names = pa.array(g.node_ids if g.node_ids.dtype.kind in "iu" else _names(g))
+        columns = {role: names.take(pa.array(ends)) for role, ends in columns.items()}
+    return pa.table(columns | ({"weight": weight} if g.is_weighted else {}))
+
+
+def _write_text(source: Source, file: BinaryIO, *, separator: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    table = _table(source.graph)
+    file.write(separator.join(table.column_names).encode() + b"\n")
+    # a line that starts with one of these would be a comment; in quotes it is not
+    first = table.column("source").cast(pa.string())
+    marked = pc.any(pc.match_substring_regex(first, "^[#%]"), min_count=0).as_py()
+    style = "all_valid" if marked else "needed"
+    options = csv.WriteOptions(include_header=False, delimiter=separator, quoting_style=style)
+    csv.write_csv(table, file, options)
+
+
+def _write_csv(source: Source, file: BinaryIO) -> None:
+    _write_text(source, file, separator=",")
+
+
+def _write_tsv(source: Source, file: BinaryIO) -> None:
+    _write_text(source, file, separator="\t")
+
+
+def _write_parquet(source: Source, file: BinaryIO) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(_table(source.graph), file)
+
+
+def _write_npz(source: Source, file: BinaryIO) -> None:
+    g = source.graph
+    i, j, weight = _edges_once(g)
+    arrays: dict[str, NDArray[Any]] = {"edges": np.stack([i, j], axis=1)}  # [E, 2]
+    arrays["num_nodes"] = np.array(g.num_nodes)
+    if g.is_weighted:
+        arrays["edge_weight"] = weight
+    if g.node_ids is not None:
+        arrays["node_ids"] = _names(g).astype(str)
+    if source.features is not None:
+        arrays["node_features"] = source.features
+    if source.labels is not None:
+        arrays["node_labels"] = source.labels
+    for part, mask in (source.masks or {}).items():
+        arrays[f"{part}_masks"] = mask
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def _write_graphml(source: Source, file: BinaryIO) -> None:
+    import networkx as nx
+
+    g = source.graph
+    names = (np.arange(g.num_nodes) if g.node_ids is None else g.node_ids).tolist()
+    i, j, weight = _edges_once(g)
+    ends = [names[n] for n in i.tolist()], [names[n] for n in j.tolist()]
+    graph = nx.Graph()
+    graph.add_nodes_from(names)
+    if g.is_weighted:
+        graph.add_weighted_edges_from(zip(*ends, weight.tolist(), strict=True))
+    else:
+        graph.add_edges_from(zip(*ends, strict=True))
+    nx.write_graphml(graph, file)
+
+
+WRITERS: dict[str, Callable[[Source, BinaryIO], None]] = {
+    ".csv": _write_csv,
+    ".tsv": _write_tsv,
+    ".parquet": _write_parquet,
+    ".npz": _write_npz,
+    ".graphml": _write_graphml,
+}
+GRAPH_SUFFIXES = tuple(WRITERS)

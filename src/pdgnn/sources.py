@@ -1,0 +1,73 @@
+"""What a user calls a graph, opened: a file, or a dataset by its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pdgnn.datasets import REGISTRY, load
+from pdgnn.errors import InputError
+from pdgnn.files import READERS, read_graph_file
+from pdgnn.graph import Graph
+
+__all__ = ["PARTS", "Source", "open_file", "open_source"]
+
+PARTS = ("train", "val", "test")
+
+
+@dataclass
+class Source:
+    """A graph and what came with it; None is what did not.
+
+    `features` ``[N, F]``, `labels` ``[N]`` with −1 for unlabelled, and `masks` with the keys of
+    :data:`PARTS`, each ``[S, N]`` for S splits.
+    """
+
+    name: str
+    graph: Graph
+    features: NDArray[np.float32] | None = None
+    labels: NDArray[np.int64] | None = None
+    masks: dict[str, NDArray[np.bool_]] | None = None
+
+
+def open_source(text: str, root: str | PathLike[str] | None = None) -> Source:
+    """The dataset called `text`, options and all, or else the graph in the file `text`.
+
+    `root` is the folder of the datasets, as in :func:`pdgnn.datasets.load`.
+
+    >>> board = open_source("minesweeper-generated:size=5,seed=3")
+    >>> board.graph, board.features.shape, board.masks["val"].shape
+    (Graph(num_nodes=25, num_edges=72), (25, 7), (10, 25))
+    """
+    base = text.partition(":")[0].strip().lower().replace("_", "-")
+    if base in REGISTRY:
+        return _from_data(load(text, root))
+    if not Path(text).exists() and not text.lower().endswith(tuple(READERS)):
+        raise InputError(
+            f"{text!r} is neither a file nor a dataset; datasets are {', '.join(REGISTRY)}"
+        )
+    return open_file(text)
+
+
+def open_file(path: str | PathLike[str]) -> Source:
+    """The graph in a file of any kind that :meth:`pdgnn.Graph.load` reads, with its labels."""
+    raw = read_graph_file(path)
+    g = Graph.from_edge_index(raw.edge_index, raw.num_nodes, raw.edge_weight, node_ids=raw.node_ids)
+    return Source(Path(path).name, g, raw.features, raw.labels, raw.masks)
+
+
+def _from_data(data: Any) -> Source:
+    masks = {part: _as_array(data[f"{part}_mask"]).T for part in PARTS}  # [S, N]
+    g = Graph.from_data(data)
+    return Source(data.name, g, _as_array(data.x), _as_array(data.y), masks)
+
+
+def _as_array(values: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = values.numpy()
+    return array

@@ -1,0 +1,94 @@
+"""How the commands talk: results to stdout, all else to stderr, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import typer
+
+from pdgnn.errors import PdgnnError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["one_line", "prepare_process", "show", "tell", "wrapped_errors", "working"]
+
+
+def one_line(text: object) -> str:
+    """Text that stays on its line and gives the terminal no orders, whatever a file holds.
+
+    >>> one_line("a\\nb\\x1b[31m")
+    'a b [31m'
+    """
+    return "".join(c if c.isprintable() else " " for c in str(text))
+
+
+def show(*parts: RenderableType) -> None:
+    """Print results to stdout, coloured only on a terminal."""
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False)
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    sys.stdout.write(captured.get())
+
+
+def tell(text: str, *, error: bool = False) -> None:
+    """Say one line on stderr."""
+    from rich.console import Console
+    from rich.text import Text
+
+    prefix = Text("error: ", style="bold red") if error else Text()
+    Console(stderr=True).print(prefix + Text(one_line(text), style="not bold"), soft_wrap=True)
+
+
+@contextmanager
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr with `text`, if a person is watching; call what it gives to change it."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(one_line(text))) as status:
+        yield lambda now: status.update(Text(one_line(now)))
+
+
+@contextmanager
+def wrapped_errors() -> Iterator[None]:
+    """Turn what a user can cause into one line and an exit code: 2, or 130 for Ctrl-C."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as e:  # whoever read this, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(128 + 13) from e
+    except (PdgnnError, OSError) as e:
+        tell(str(e), error=True)
+        raise typer.Exit(2) from e
+    except MemoryError as e:
+        tell("there is not enough memory for this graph; try a smaller one", error=True)
+        raise typer.Exit(2) from e
+    except KeyboardInterrupt as e:
+        tell("stopped")
+        raise typer.Exit(130) from e
+
+
+def prepare_process() -> None:
+    """Clean up when asked to end, and print what an old terminal cannot show as a question mark."""
+    signal.signal(signal.SIGTERM, _end)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)
