@@ -218,7 +218,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for graph in GRAPHS:
         own = found.get((graph, "pdgnn"))
-        if own is None:
+        if own is None or own["seconds"] is None:
             continue
         peers = [found[graph, p] for p in PEERS if (graph, p) in found]
         times = [float(p["seconds"] or p["limit"]) for p in peers if p["seconds"] or "limit" in p]

@@ -152,3 +152,16 @@ def test_features_that_are_not_finite_name_their_node(tmp_path, value):
     features = np.array([[1, 0], [0, value], [2, 2]], dtype=np.float64)
     content = npz(**benchmark(node_features=features))
     refused(tmp_path, "a.npz", content, "node 1 has a feature that is not finite; fill it in")
+
+
+def test_names_of_nodes_are_kept(tmp_path):
+    path = tmp_path / "named.npz"
+    np.savez(path, edges=np.array([[0, 1], [1, 2]]), node_ids=np.array(["ann", "bob", "cid"]))
+    assert Graph.load(path).node_ids.tolist() == ["ann", "bob", "cid"]
+
+
+def test_names_must_be_one_for_each_node(tmp_path):
+    path = tmp_path / "named.npz"
+    np.savez(path, edges=np.array([[0, 1]]), node_ids=np.array([0.5, 1.5]))
+    with pytest.raises(InputError, match="give a name a node"):
+        Graph.load(path)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pdgnn.terminal import prepare_process, show, tell, working, wrapped_errors
+from pdgnn.terminal import one_line, prepare_process, show, tell, working, wrapped_errors
+
+if TYPE_CHECKING:
+    from pdgnn.sources import Source
 
 __all__ = ["app", "main"]
 
@@ -20,8 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-PLOTS = (".png", ".svg", ".pdf")
 
 
 class Device(StrEnum):
@@ -84,6 +85,7 @@ def _pdgnn(
 @app.command("inspect")
 def inspect_command(
     graph: GraphArgument,
+    *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object to stdout.")] = False,
     plot: Annotated[
         Path | None,
@@ -100,17 +102,14 @@ def inspect_command(
 ) -> None:
     """Show what there is to know of a graph before training on it.
 
-    Its size and parts, how far neighbours share labels, the first eigenvalue at a few γ, the
-    gradient node at (α, γ), and what rewiring to it would add.
+    Its size and parts, how far neighbours share labels, the first eigenvalue
+    at a few γ, the gradient node at (α, γ), and what rewiring would add.
 
     Examples:
 
     pdgnn inspect friends.csv
-
     pdgnn inspect minesweeper --gammas 0,0.1,1 --alpha 0.5
-
     pdgnn inspect cora --json | jq .homophily.adjusted
-
     pdgnn inspect minesweeper-generated:size=30 --plot board.png
     """
     with wrapped_errors():
@@ -123,10 +122,10 @@ def inspect_command(
         check_gamma(gamma)
         asked = _parsed_gammas(gammas)
         if plot is not None:
-            from pdgnn.report.plots import need_matplotlib
+            from pdgnn.report.plots import PLOT_SUFFIXES, need_matplotlib
 
             need_matplotlib()
-            check_output(plot, PLOTS, force=True)
+            check_output(plot, PLOT_SUFFIXES, force=True)
         with working(f"reading {graph}") as now:
             source = open_source(graph, root)
             facts = inspect_graph(
@@ -166,6 +165,7 @@ def _parsed_gammas(text: str) -> list[float]:
 @app.command("rewire")
 def rewire_command(
     graph: GraphArgument,
+    *,
     output: Annotated[
         Path,
         typer.Option(
@@ -185,15 +185,14 @@ def rewire_command(
     root: RootOption = None,
     device: DeviceOption = Device.cpu,
 ) -> None:
-    """Join nodes to the gradient node of their component, and write the new graph.
+    """Join nodes to the gradient node of their component, in a new file.
 
-    Edge lists have each undirected edge once, with the ids that the nodes had. An .npz keeps the
-    features, labels and splits that the graph came with.
+    Every undirected edge is written once, with the ids that the nodes had.
+    An .npz keeps the features, labels and splits that the graph came with.
 
     Examples:
 
     pdgnn rewire friends.csv -o friends-rewired.csv
-
     pdgnn rewire minesweeper -o rewired.npz --scope far --gamma 0.5
     """
     with wrapped_errors():
@@ -216,8 +215,15 @@ def rewire_command(
             rewired = rewire(source.graph, scope=scope.value, phi=found.eigenvectors(alpha)[:, 0])
             now(f"writing {output}")
             write_graph(replace(source, graph=rewired), output, force=force)
-        for line in rewired.why:
-            typer.echo(line)
+        typer.echo("\n".join(map(one_line, rewired.why)))
+        _tell_what_is_left_out(source, output)
+
+
+def _tell_what_is_left_out(source: Source, output: Path) -> None:
+    held = {"features": source.features, "labels": source.labels, "splits": source.masks}
+    lost = [name for name, values in held.items() if values is not None]
+    if lost and output.suffix.lower() != ".npz":
+        tell(f"{output} holds the edges alone; write an .npz to keep the {' and '.join(lost)}")
 
 
 def main() -> None:

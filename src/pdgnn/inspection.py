@@ -130,7 +130,7 @@ def inspect_graph(
     measured, undefined = _homophily(g, source.labels)
     spectra, failure = _solved(g, wanted, k, device, progress)
     progress("rewiring")
-    at = spectra.get(gamma) if g.num_edges else None
+    at = spectra.get(gamma)
     phi = None if at is None else at.eigenvectors(alpha)
     return Inspection(
         name=source.name,
@@ -206,6 +206,8 @@ def _solved(
 ) -> tuple[dict[float, Spectrum], str | None]:
     """The spectrum at each γ, as far as a solver did not give up, and why it did."""
     done: dict[float, Spectrum] = {}
+    if g.num_edges == 0:
+        return done, None
 
     def tell_next() -> None:
         left = [value for value in wanted if value not in done]
@@ -258,8 +260,8 @@ def plain_words(facts: Inspection) -> list[str]:
     Neighbours differ in class more often than chance would have it (adjusted homophily -1.00).
     """
     if facts.edges == 0:
-        return ["The graph has no edges: there are no neighbours to learn from, only features."]
-    said = [_about_labels(facts), _about_pieces(facts), _about_symmetry(facts)]
+        return ["The graph has no edges: there are no neighbours to learn from."]
+    said = [_about_labels(facts), _about_pieces(facts), _about_repeats(facts)]
     return [*filter(None, said), *_about_rewiring(facts)]
 
 
@@ -294,13 +296,13 @@ def _about_pieces(facts: Inspection) -> str | None:
     )
 
 
-def _about_symmetry(facts: Inspection) -> str | None:
+def _about_repeats(facts: Inspection) -> str | None:
     repeated = [f"{s.gamma:g}" for s in facts.spectrum if s.multiplicity > 1]
     if not repeated:
         return None
     return (
-        f"λ1 repeats at γ = {', '.join(repeated)}: the graph has a symmetry there, and which "
-        "of its directions φ1 follows is settled by rule, not by the data."
+        f"λ1 repeats at γ = {', '.join(repeated)}, as in symmetric graphs: several directions "
+        "are equally first, and which of them φ1 follows is settled by rule."
     )
 
 

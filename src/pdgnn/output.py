@@ -40,6 +40,8 @@ def check_output(
         raise InputError(f"{path}: this is a folder; name a file in it")
     if path.exists() and not force:
         raise InputError(f"{path}: the file exists; name another, or replace it with --force")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise InputError(f"{path}: cannot be written: {path.parent} is a file, not a folder")
     with _as_input_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -95,8 +97,9 @@ def write_graph(source: Source, path: str | PathLike[str], *, force: bool = Fals
 
 
 def _check_read_back(g: Graph, partial: Path, path: Path) -> None:
+    by_name = g.node_ids is not None and path.suffix.lower() != ".npz"
     try:
-        harm = _difference(g, Graph.load(partial))
+        harm = _difference(g, Graph.load(partial), by_name=by_name)
     except InputError as e:
         harm = str(e).removeprefix(f"{partial}: ")
     if harm is None:
@@ -105,19 +108,17 @@ def _check_read_back(g: Graph, partial: Path, path: Path) -> None:
     raise InputError(f"{path}: a file of this kind cannot hold this graph ({harm}); use {others}")
 
 
-def _difference(g: Graph, back: Graph) -> str | None:
-    """How `back` is another graph than `g`, nodes being compared by name where they have one."""
-    if back == g:
-        return None
+def _difference(g: Graph, back: Graph, *, by_name: bool) -> str | None:
+    """How `back` is another graph than `g`, nodes being compared by number or by name."""
     if back.num_nodes != g.num_nodes:
         return f"it would have {back.num_nodes:,} nodes instead of {g.num_nodes:,}"
-    if g.node_ids is not None:
+    if by_name:
         names, again = _names(g), _names(back)
         here, there = np.argsort(names), np.argsort(again)
-        same_names = (names[here] == again[there]).all()
-        if same_names and _permuted(g, here) == _permuted(back, there):
-            return None
-    return "its nodes would be mixed up"
+        if (names[here] != again[there]).any():
+            return "its nodes would have other names"
+        g, back = _permuted(g, here), _permuted(back, there)
+    return None if back == g else "its edges would be mixed up"
 
 
 def _names(g: Graph) -> NDArray[np.object_]:
@@ -162,18 +163,12 @@ def _table(g: Graph) -> Any:
 
 
 def _write_text(source: Source, file: BinaryIO, *, separator: str) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
     from pyarrow import csv
 
     table = _table(source.graph)
     file.write(separator.join(table.column_names).encode() + b"\n")
-    # a line that starts with one of these would be a comment; in quotes it is not
-    first = table.column("source").cast(pa.string())
-    marked = pc.any(pc.match_substring_regex(first, "^[#%]"), min_count=0).as_py()
-    style = "all_valid" if marked else "needed"
-    options = csv.WriteOptions(include_header=False, delimiter=separator, quoting_style=style)
-    csv.write_csv(table, file, options)
+    # names are put in quotes, so that not even one that starts with # is a comment
+    csv.write_csv(table, file, csv.WriteOptions(include_header=False, delimiter=separator))
 
 
 def _write_csv(source: Source, file: BinaryIO) -> None:

@@ -70,8 +70,8 @@ class RewiredGraph(Graph):
         lines = [f"{_count(new.sum(), 'edge')} added: {rule[self.scope]}"]
         order = np.argsort(-size, kind="stable")[: (size > 1).sum()]
         lines += [
-            f"gradient node {self.gradient_nodes[c]}, in a component of {size[c]:,} nodes: "
-            f"{_count(new[c], 'edge')}"
+            f"gradient node {self._name(self.gradient_nodes[c])}, "
+            f"in a component of {size[c]:,} nodes: {_count(new[c], 'edge')}"
             for c in order[:NAMED]
         ]
         if order.size > NAMED:
@@ -79,6 +79,9 @@ class RewiredGraph(Graph):
             text = _count(rest.size, "smaller component")
             lines.append(f"{text}: {_count(new[rest].sum(), 'edge')}")
         return lines
+
+    def _name(self, node: int) -> Any:
+        return node if self.node_ids is None else self.node_ids[node]
 
     def __repr__(self) -> str:
         return f"Rewired{super().__repr__()[:-1]}, added={self.added.shape[1]})"

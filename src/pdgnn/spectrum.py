@@ -80,7 +80,9 @@ def eigenpairs(
 
     The vectors are canonical: they depend on neither solver, seed, device nor thread count (see
     :func:`~pdgnn.solvers.canonical.canonical_basis`). `solver` is ``"auto"``, ``"dense"``,
-    ``"lanczos"``, ``"lu"`` or ``"amg"``. Answers that took long are kept on disk (see
+    ``"lanczos"``, ``"lu"`` or ``"amg"``. On a GPU (``device="cuda"``) Lanczos runs there; a graph
+    that factorizes cheaply, such as a long chain, is left to LU on the CPU, which is faster than
+    any number of products on a GPU. Answers that took long are kept on disk (see
     :mod:`pdgnn.cache`); naming a solver or a seed, or ``cache=False``, computes afresh.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])

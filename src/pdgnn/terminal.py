@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from pdgnn.errors import PdgnnError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["one_line", "prepare_process", "show", "tell", "wrapped_errors", "working"]
+__all__ = ["one_line", "prepare_process", "show", "tell", "working", "wrapped_errors"]
+
+BROKEN_PIPE = 128 + 13  # as shells report it
 
 
 def one_line(text: object) -> str:
@@ -37,7 +40,10 @@ def show(*parts: RenderableType) -> None:
     with console.capture() as captured:
         for part in parts:
             console.print(part)
-    sys.stdout.write(captured.get())
+    text = captured.get()
+    if not console.is_terminal:  # tables are padded to the width of the screen
+        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    sys.stdout.write(text)
 
 
 def tell(text: str, *, error: bool = False) -> None:
@@ -70,7 +76,7 @@ def wrapped_errors() -> Iterator[None]:
         sys.stdout.flush()
     except BrokenPipeError as e:  # whoever read this, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(128 + 13) from e
+        raise typer.Exit(BROKEN_PIPE) from e
     except (PdgnnError, OSError) as e:
         tell(str(e), error=True)
         raise typer.Exit(2) from e
@@ -83,11 +89,12 @@ def wrapped_errors() -> Iterator[None]:
 
 
 def prepare_process() -> None:
-    """Clean up when asked to end, and print what an old terminal cannot show as a question mark."""
+    """Clean up when asked to end, and take streams as they are: closed, or not of Unicode."""
     signal.signal(signal.SIGTERM, _end)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (until the end)
+        getattr(sys, name).reconfigure(errors="replace")
 
 
 def _end(number: int, _: FrameType | None) -> None:

@@ -2,7 +2,8 @@
 
 ``edges`` ``[E, 2]`` is all that an archive must hold. The others are ``node_features`` ``[N, F]``,
 ``node_labels`` ``[N]``, ``train_masks``, ``val_masks`` and ``test_masks`` ``[S, N]``,
-``edge_weight`` ``[E]`` and ``num_nodes``. Ids are rows of ``node_features``, never names. Pickled
+``edge_weight`` ``[E]``, ``num_nodes``, and ``node_ids`` ``[N]``, the names of the nodes. The ids in
+``edges`` are rows of ``node_features``, never names. Pickled
 arrays are refused: they could run code.
 """
 
@@ -23,7 +24,7 @@ __all__ = ["read_npz"]
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, MemoryError, RuntimeError, ValueError)
 SPLITS = ("train", "val", "test")
-PER_NODE: tuple[str, ...] = ("node_features", "node_labels")
+PER_NODE: tuple[str, ...] = ("node_features", "node_labels", "node_ids")
 KEYS = ("edges", "num_nodes", "edge_weight", *PER_NODE)
 
 
@@ -36,7 +37,8 @@ def read_npz(path: Path) -> RawGraph:
     if (index >= n).any():
         row = int((index >= n).any(axis=0).argmax())
         raise InputError(f"edges[{row}] is {index[:, row].tolist()}, but there are {n} nodes")
-    return RawGraph(index, n, _weights(arrays, index.shape[1]), None, features, labels, masks)
+    weights, names = _weights(arrays, index.shape[1]), _names(arrays)
+    return RawGraph(index, n, weights, names, features, labels, masks)
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -121,6 +123,15 @@ def _features(arrays: dict[str, NDArray[Any]]) -> NDArray[np.float32] | None:
         node = int(wrong.argmax())
         raise InputError(f"node {node} has a feature that is not finite; fill it in first")
     return features
+
+
+def _names(arrays: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
+    if "node_ids" not in arrays:
+        return None
+    names = arrays["node_ids"]
+    if names.ndim != 1 or names.dtype.kind not in "iuU":
+        raise InputError(f"node_ids is {names.dtype} of shape {names.shape}; give a name a node")
+    return names
 
 
 def _labels(arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64] | None:

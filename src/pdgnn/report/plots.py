@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,31 @@ if TYPE_CHECKING:
 __all__ = ["PLOT_SUFFIXES", "draw_embedding", "embedding_figure", "need_matplotlib"]
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
-# Okabe and Ito's colours, which the colour-blind tell apart too; grey is for all further classes.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
-GREY, INK = "#999999", "#222222"
+INK = "#222222"
+# Okabe and Ito's colours, which the colour-blind tell apart too; their yellow is lost on white.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", INK)
+OTHERS, UNLABELLED = "#999999", "#D5D5D5"
+STAR: dict[str, Any] = {
+    "marker": "*",
+    "markersize": 17,
+    "color": "#FFFFFF",
+    "markeredgecolor": INK,
+    "clip_on": False,
+    "zorder": 4,
+}
 MOST_POINTS = 50_000
 MOST_EDGES = 20_000
 BINS = 25
+LONGEST_NAME = 60
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes of one colour: a class, the classes beyond the largest, or those without a label."""
+
+    name: str
+    colour: str
+    members: NDArray[np.bool_]  # [N]
 
 
 def need_matplotlib() -> None:
@@ -36,7 +56,7 @@ def need_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as e:
-        raise InputError("pictures need Matplotlib: pip install 'pdgnn[plot]'") from e
+        raise InputError("pictures need Matplotlib; pip install 'pdgnn[plot]'") from e
 
 
 def draw_embedding(source: Source, facts: Inspection, path: str | PathLike[str]) -> None:
@@ -53,48 +73,71 @@ def draw_embedding(source: Source, facts: Inspection, path: str | PathLike[str])
 def embedding_figure(source: Source, facts: Inspection) -> Figure:
     """The largest component, placed at (φ1, φ2) and sorted along φ1, coloured by class.
 
-    `facts` is what :func:`~pdgnn.inspection.inspect_graph` found in `source`; its embedding has one
-    column or more. Without labels the colour is φ1.
+    `facts` is what :func:`~pdgnn.inspection.inspect_graph` found in `source` with ``k=2``. Without
+    labels the colour is φ1.
     """
     need_matplotlib()
     from matplotlib.figure import Figure
 
     if facts.embedding is None or facts.gradient_node is None:
-        why = "it has no edges" if facts.edges == 0 else "no eigenvector was found"
-        raise InputError(f"there is no embedding to draw: {why}")
-    g, v = source.graph, facts.gradient_node
-    nodes = np.flatnonzero(g.components == g.components[v.node])
+        why = "the graph has no edges" if facts.edges == 0 else "no eigenvector was found"
+        raise InputError(f"there is no embedding to draw, as {why}")
+    g, node = source.graph, facts.gradient_node.node
+    nodes = np.flatnonzero(g.components == g.components[node])
     phi = _two_columns(facts.embedding)
-    labels = source.labels if source.labels is not None and (source.labels >= 0).any() else None
-
+    groups = _groups(source.labels)
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     figure.suptitle(_title(facts), color=INK, fontsize=13, parse_math=False)
-    _draw_plane(left, source, nodes, phi, labels, v.node, one_line(v.id))
-    if labels is None:
-        _draw_line(right, phi[nodes, 0])
+    _draw_plane(left, source, nodes, phi, groups)
+    _mark(left, phi[node], f"gradient\nnode {_short(facts.gradient_node.id, 12)}")
+    if groups:
+        _draw_rows(right, phi[nodes, 0], [(group, group.members[nodes]) for group in groups])
     else:
-        _draw_classes(right, phi[nodes, 0], labels[nodes], labels)
+        _draw_curve(right, phi[nodes, 0])
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=9, colors=INK)
+        axes.title.set(fontsize=10, color=INK)
     return figure
 
 
 def _two_columns(embedding: NDArray[np.float64]) -> NDArray[np.float64]:
-    """φ1 and φ2; a component of two nodes has no φ2, and lies on a line."""
-    if embedding.shape[1] > 1:
-        return np.nan_to_num(embedding[:, :2])
-    return np.column_stack([embedding[:, 0], np.zeros(len(embedding))])
+    """φ1 and φ2, ``[N, 2]``; φ2 is 0 where there is none."""
+    missing = np.zeros((len(embedding), max(0, 2 - embedding.shape[1])))
+    return np.concatenate([embedding[:, :2], missing], axis=1)
+
+
+def _groups(labels: NDArray[np.int64] | None) -> list[Group]:
+    """The largest classes, the rest of them together, and the unlabelled; none without labels."""
+    if labels is None or not (labels >= 0).any():
+        return []
+    classes, sizes = np.unique(labels[labels >= 0], return_counts=True)
+    largest = np.sort(classes[np.argsort(-sizes, kind="stable")[: len(COLOURS)]])
+    groups = [
+        Group(f"class {name}", colour, labels == name)
+        for name, colour in zip(largest, COLOURS, strict=False)
+    ]
+    others = (labels >= 0) & ~np.isin(labels, largest)
+    if others.any():
+        groups.append(Group(f"{len(classes) - len(largest)} others", OTHERS, others))
+    if (labels < 0).any():
+        groups.append(Group("no label", UNLABELLED, labels < 0))
+    return groups
+
+
+def _short(text: object, length: int) -> str:
+    shown = one_line(text)
+    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
 
 
 def _title(facts: Inspection) -> str:
-    v = facts.gradient_node
+    name, v = _short(facts.name, LONGEST_NAME), facts.gradient_node
     if v is None:
-        return one_line(facts.name)
+        return name
     first = next((s.eigenvalue for s in facts.spectrum if s.gamma == v.gamma), None)
     value = "" if first is None else f", λ1 = {first:.4g}"
-    return f"{one_line(facts.name)}: α = {v.alpha:g}, γ = {v.gamma:g}{value}"
+    return f"{name}: α = {v.alpha:g}, γ = {v.gamma:g}{value}"
 
 
 def _draw_plane(
@@ -102,45 +145,47 @@ def _draw_plane(
     source: Source,
     nodes: NDArray[np.int64],
     phi: NDArray[np.float64],
-    labels: NDArray[np.int64] | None,
-    v: int,
-    name: str,
+    groups: list[Group],
 ) -> None:
     """Nodes at (φ1, φ2), and the edges between them where there are few enough to see."""
-    rng = np.random.default_rng(0)
-    shown = rng.permutation(nodes)[:MOST_POINTS]  # mixed, so that no class hides the others
-    for axis, values in zip("xy", phi[nodes].T, strict=True):
-        _stretch(axes, axis, values)
-    if source.graph.num_edges <= MOST_EDGES:
-        _draw_edges(axes, source, nodes, phi)
-    size = float(np.clip(9000 / len(shown), 3, 45))
-    style: dict[str, Any] = {"s": size, "linewidths": 0, "rasterized": True, "zorder": 2}
-    style["alpha"] = 0.9 if len(shown) <= 2000 else 0.6
-    x, y = phi[shown].T
-    if labels is None:
-        axes.scatter(x, y, c=x, cmap="viridis", **style)
-    else:
-        axes.scatter(x, y, c=_colours_of(labels)[shown], **style)
-    _mark(axes, phi[v], f"gradient node {name}")
-    axes.set_title(_what_is_shown(source, nodes, shown), fontsize=10, color=INK)
-    axes.set_xlabel("φ1")
-    axes.set_ylabel("φ2")
-
-
-def _what_is_shown(source: Source, nodes: NDArray[np.int64], shown: NDArray[np.int64]) -> str:
     g = source.graph
+    # mixed, so that no class hides the others
+    shown = np.random.default_rng(0).permutation(nodes)[:MOST_POINTS]
+    if g.num_edges <= MOST_EDGES:
+        _draw_edges(axes, source, nodes, phi)
+    axes.scatter(
+        phi[shown, 0],
+        phi[shown, 1],
+        c=_colours(phi[:, 0], groups, shown),
+        s=float(np.clip(9000 / len(shown), 3, 45)),
+        alpha=0.9 if len(shown) <= 2000 else 0.6,
+        linewidths=0,
+        rasterized=True,
+        zorder=2,
+    )
+    stretched = _scale(axes, "x", "φ1", phi[nodes, 0]), _scale(axes, "y", "φ2", phi[nodes, 1])
+    if not any(stretched) and np.ptp(phi[nodes, 1]) > 0:
+        axes.set_aspect("equal", adjustable="datalim")
     text = f"{len(nodes):,} nodes by the first two eigenvectors"
     if g.num_components > 1:
-        text = f"The largest of {g.num_components:,} components: {len(nodes):,} of {g.num_nodes:,} nodes"
-    return text if len(shown) == len(nodes) else f"{text}, {len(shown):,} of them drawn"
+        text = f"{text}: the largest of {g.num_components:,} components"
+    axes.set_title(text if len(shown) == len(nodes) else f"{text} ({len(shown):,} drawn)")
 
 
-def _stretch(axes: Axes, axis: str, values: NDArray[np.float64]) -> None:
-    """Spread out the many values near 0 where a few lie far away."""
-    far, usual = np.abs(values).max(), float(np.quantile(np.abs(values), 0.75))
-    if usual > 0 and far / usual > 10:
-        set_scale = axes.set_xscale if axis == "x" else axes.set_yscale
-        set_scale("asinh", linear_width=usual / 2)
+def _colours(
+    phi: NDArray[np.float64], groups: list[Group], shown: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """RGBA by group, or by the rank of φ1 where there are none, ``[len(shown), 4]``."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgba_array
+
+    if not groups:
+        rank = np.searchsorted(np.sort(phi[shown]), phi[shown])
+        by_rank: NDArray[np.float64] = colormaps["viridis"](rank / len(shown))
+        return by_rank
+    group = np.stack([group.members[shown] for group in groups]).argmax(axis=0)
+    by_group: NDArray[np.float64] = to_rgba_array([group.colour for group in groups])[group]
+    return by_group
 
 
 def _draw_edges(
@@ -150,68 +195,87 @@ def _draw_edges(
 
     i, j = source.graph.edge_index.numpy()
     mine = (i < j) & np.isin(i, nodes)
-    lines = np.stack([phi[i[mine]], phi[j[mine]]], axis=1)  # [E, 2, 2]
-    alpha = float(np.clip(300 / max(len(lines), 1), 0.06, 0.5))
+    lines: Any = np.stack([phi[i[mine]], phi[j[mine]]], axis=1)  # [E, 2, 2]
+    alpha = float(np.clip(300 / len(lines), 0.06, 0.5))
     axes.add_collection(
         LineCollection(lines, colors=INK, linewidths=0.5, alpha=alpha, rasterized=True, zorder=1)
     )
 
 
+def _scale(axes: Axes, axis: Literal["x", "y"], name: str, values: NDArray[np.float64]) -> bool:
+    """Label an axis; spread out the many values near 0 where a few lie far away, and say so."""
+    usual, far = np.quantile(np.abs(values), [0.75, 1.0])
+    stretched = bool(usual > 0 and far > 10 * usual)
+    axes.set(**{f"{axis}label": f"{name} (stretched near 0)" if stretched else name})
+    if stretched:
+        set_scale = axes.set_xscale if axis == "x" else axes.set_yscale
+        set_scale("asinh", linear_width=usual / 2)
+        set_ticks = axes.set_xticks if axis == "x" else axes.set_yticks
+        ticks = _ticks(float(usual), float(values.min()), float(values.max()))
+        set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+        set_ticks([], minor=True)
+    else:
+        axes.locator_params(axis=axis, nbins=6)
+    return stretched
+
+
+def _ticks(usual: float, low: float, high: float) -> list[float]:
+    """0 and the powers of ten from `usual` on that lie between `low` and `high`.
+
+    >>> _ticks(0.002, -0.003, 0.2), _ticks(0.002, -0.01, 0.01)
+    ([0.0, 0.01, 0.1], [-0.01, 0.0, 0.01])
+    """
+    lowest, highest = np.ceil(np.log10(usual)), np.floor(np.log10(max(-low, high)))
+    powers = [float(f"1e{k:.0f}") for k in np.arange(lowest, highest + 1)]
+    return [-p for p in powers[::-1] if -p >= low] + [0.0] + [p for p in powers if p <= high]
+
+
 def _mark(axes: Axes, at: NDArray[np.float64], text: str) -> None:
-    axes.plot(*at, marker="*", markersize=17, color="#FFFFFF", markeredgecolor=INK, zorder=4)
+    """A star with a text to its right, where no node can be: the gradient node is the last."""
+    axes.plot(*at, **STAR)
     axes.annotate(
         text,
-        at,
-        xytext=(-10, 12),
+        (at[0], at[1]),
+        xytext=(12, 0),
         textcoords="offset points",
-        ha="right",
-        fontsize=10,
+        va="center",
+        fontsize=9,
         color=INK,
         parse_math=False,
-        zorder=5,
+        annotation_clip=False,
     )
 
 
-def _order(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The classes, the largest first."""
-    names, sizes = np.unique(labels[labels >= 0], return_counts=True)
-    return names[np.argsort(-sizes, kind="stable")]
-
-
-def _colours_of(labels: NDArray[np.int64]) -> NDArray[np.object_]:
-    colours = np.full(labels.shape, GREY, dtype=object)
-    for name, colour in zip(_order(labels), COLOURS, strict=False):
-        colours[labels == name] = colour
-    return colours
-
-
-def _draw_line(axes: Axes, phi: NDArray[np.float64]) -> None:
+def _draw_curve(axes: Axes, phi: NDArray[np.float64]) -> None:
     """φ1 in ascending order."""
-    share = np.linspace(0, 100, phi.size)
-    _stretch(axes, "y", phi)
-    axes.plot(share, np.sort(phi), color=COLOURS[0], linewidth=2)
-    axes.plot(100, phi.max(), marker="*", markersize=17, color="#FFFFFF", markeredgecolor=INK, clip_on=False)
-    axes.set_title("φ1 from its lowest value to the gradient node", fontsize=10, color=INK)
-    axes.set_xlabel("nodes in order of φ1 (%)")
-    axes.set_ylabel("φ1")
+    axes.plot(np.linspace(0, 100, phi.size), np.sort(phi), color=COLOURS[0], linewidth=2)
+    axes.plot(100, phi.max(), **STAR)
+    _scale(axes, "y", "φ1", phi)
+    axes.set_title("How φ1 grows from node to node")
+    axes.set_xlabel("nodes in order of φ1 (%), the gradient node last")
 
 
-def _draw_classes(
-    axes: Axes, phi: NDArray[np.float64], mine: NDArray[np.int64], labels: NDArray[np.int64]
+def _draw_rows(
+    axes: Axes, phi: NDArray[np.float64], groups: list[tuple[Group, NDArray[np.bool_]]]
 ) -> None:
-    """Where each class lies in the order of φ1: a row each."""
+    """Where the nodes of each group lie in the order of φ1, a histogram each, one below another."""
     rank = np.empty(phi.size)
-    rank[np.argsort(phi, kind="stable")] = np.linspace(0, 100, phi.size)
-    edges = np.linspace(0, 100, BINS + 1)
-    classes = _order(labels)
-    rows = list(zip(classes, COLOURS, strict=False))
-    counts = [np.histogram(rank[mine == name], edges)[0] for name, _ in rows]
-    density = [c / max(c.sum(), 1) * BINS for c in counts]
-    top = max(2.0, max(d.max() for d in density))
-    for row, ((name, colour), d) in enumerate(zip(rows, density, strict=True)):
-        base = -row * 1.0
-        axes.stairs(base + 0.9 * d / top, edges, baseline=base, fill=True, color=colour, alpha=0.85)
-        axes.hlines(base + 0.9 / top, 0, 100, color=INK, linewidth=0.7, linestyle=":")
-    axes.set_yticks([-row + 0.2 for row in range(len(rows))], [f"class {name}" for name, _ in rows])
-    axes.set_title("Where each class lies in the order of φ1", fontsize=10, color=INK)
-    axes.set_xlabel("nodes in order of φ1 (%)")
+    rank[np.argsort(phi, kind="stable")] = (np.arange(phi.size) + 0.5) / phi.size * 100
+    edges = np.linspace(0, 100, min(BINS, phi.size) + 1)
+    counts = np.stack([np.histogram(rank[members], edges)[0] for _, members in groups])
+    even = np.histogram(rank, edges)[0] / phi.size  # [bins]
+    height = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) / even  # 1: spread evenly
+    unit = 0.85 / max(2.0, float(height.max()))
+    for row, (group, _) in enumerate(groups):
+        axes.stairs(-row + unit * height[row], edges, baseline=-row, fill=True, color=group.colour)
+        axes.hlines(-row, 0, 100, color=INK, linewidth=0.7)
+        axes.hlines(-row + unit, 0, 100, color=INK, linewidth=0.9, linestyle=(0, (2, 2)))
+    names = [f"{group.name}\n{members.sum():,} nodes" for group, members in groups]
+    axes.set_yticks([-row + unit for row in range(len(groups))], names)
+    axes.set_ylim(-len(groups) + 0.88, max(0.5, unit * float(height[0].max())) + 0.12)
+    axes.plot(100, 0, transform=axes.get_xaxis_transform(), **STAR)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", pad=10)
+    axes.spines["left"].set_visible(False)
+    axes.set_title("Where each class lies along φ1 (dashed: spread evenly)")
+    axes.set_xlabel("nodes in order of φ1 (%), the gradient node last")

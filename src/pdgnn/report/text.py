@@ -50,7 +50,8 @@ def _components(facts: Inspection) -> str:
     count, largest, isolated = facts.components.values()
     if count == 1:
         return "1"
-    return f"{count:,}, the largest of {largest:,} nodes; {isolated:,} nodes without edges"
+    alone = f"; {isolated:,} of one node, without edges" if isolated else ""
+    return f"{count:,}, the largest of {largest:,} node{'s' if largest > 1 else ''}{alone}"
 
 
 def _classes(facts: Inspection) -> str:
@@ -75,9 +76,10 @@ def _homophily(facts: Inspection) -> Iterator[RenderableType]:
     table = _table([name.replace("_", " ") for name in measures])
     table.add_row(*("undefined" if h is None else f"{h:.3f}" for h in measures.values()))
     yield _indented(table)
-    for reason in dict.fromkeys(facts.homophily_undefined.values()):
-        names = [n.replace("_", " ") for n, r in facts.homophily_undefined.items() if r == reason]
-        yield _indented(Text(f"{', '.join(names)} undefined: {reason}"))
+    causes = {name: why.partition(";")[0] for name, why in facts.homophily_undefined.items()}
+    for cause in dict.fromkeys(causes.values()):
+        names = ", ".join(name.replace("_", " ") for name in causes if causes[name] == cause)
+        yield _indented(Text(f"{names} undefined: {cause}"))
 
 
 def _spectrum(facts: Inspection) -> Iterator[RenderableType]:
@@ -110,7 +112,8 @@ def _rewiring(facts: Inspection) -> Iterator[tuple[str, str]]:
         f"at α = {node.alpha:g}, γ = {node.gamma:g}",
     )
     for scope, added in rewiring.items():
-        yield f"scope {scope}", f"would add {added.edges:,} edges ({added.share:.1%} more)"
+        edges = f"{added.edges:,} edge{'' if added.edges == 1 else 's'}"
+        yield f"scope {scope}", f"would add {edges} ({added.share:.1%} more)"
 
 
 def _number(value: float) -> str:
@@ -142,5 +145,5 @@ def _pairs(rows: Iterator[tuple[str, str]]) -> Padding:
 def _table(columns: list[str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,8 +38,8 @@ LANCZOS_STEPS = 300
 """Steps that Lanczos may take, or be foreseen to take, before multigrid replaces it."""
 RESIDUAL_TOLERANCE = 1e-8
 """Largest residual ever returned, relative to half the norm of the operator (1 for γ > 0)."""
-ONE_THREAD_NODES = 20_000
-"""Below this many nodes, handing work to a second thread costs more than it saves."""
+ONE_THREAD_ENTRIES = 200_000
+"""Below this many entries of A, handing work to a second thread costs more than it saves."""
 SNAPSHOTS = 16
 """Vectors kept from solves at other γ to start the next one from."""
 
@@ -102,19 +103,19 @@ class ComponentSolver:
         self._further: Tensor = torch.empty(0)  # [n, f], as y
         if solver == "auto":
             self._solver = self._first_choice()
+        if self._solver in ("lu", "amg"):  # both work on the CPU
+            self._device = None
 
     def _first_choice(self) -> str:
         if self._n <= max(DENSE_NODES, 5 * self._k):
             return "dense"
-        if self._device is not None and self._device.type != "cpu":
-            return "lanczos"
         return "lu" if factorization_cost(self._adjacency) <= LU_COST else "lanczos"
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""
         if self._solver == "dense" or self._k + 2 > self._n:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
-        with _one_thread(self._n < ONE_THREAD_NODES):
+        with _one_thread(self._adjacency.nnz < ONE_THREAD_ENTRIES):
             return self._solve(gamma)
 
     def _solve(self, gamma: float) -> ComponentPairs:
@@ -130,8 +131,9 @@ class ComponentSolver:
         return self._finish(problem, pairs)
 
     def _may_switch_to_multigrid(self) -> bool:
-        on_cpu = self._device is None or self._device.type == "cpu"
-        return on_cpu and not self._exact_choice and self._solver == "lanczos"
+        on_cpu = self._device is None or self._device.type == "cpu"  # a GPU makes Lanczos pay
+        there = find_spec("pyamg") is not None
+        return on_cpu and there and not self._exact_choice and self._solver == "lanczos"
 
     def _iterate(self, problem: ComponentProblem) -> Pairs:
         if self._preconditioner is None:

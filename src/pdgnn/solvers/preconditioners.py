@@ -20,8 +20,8 @@ __all__ = ["Preconditioner", "factorization_cost", "jacobi", "lu", "multigrid"]
 
 Preconditioner = Callable[[Tensor], Tensor]
 
-SMOOTHED_LIMIT = 30.0
-"""Largest Σd²/Σd (d counts neighbours) at which smoothed aggregation keeps coarse grids sparse."""
+EVEN_DEGREES = 3.0
+"""Largest Σd²/Σd over the mean d (neighbours) at which smoothed coarse grids stay sparse."""
 
 
 def jacobi(adjacency: sp.csr_array, *, device: torch.device | None = None) -> Preconditioner:
@@ -115,8 +115,8 @@ def _hierarchy(adjacency: sp.csr_array) -> Any:
     import pyamg
 
     neighbours = np.diff(adjacency.indptr).astype(np.float64)
-    smoothed = (neighbours**2).sum() <= SMOOTHED_LIMIT * neighbours.sum()
-    return pyamg.smoothed_aggregation_solver(
+    smoothed = (neighbours**2).mean() <= EVEN_DEGREES * neighbours.mean() ** 2
+    hierarchy = pyamg.smoothed_aggregation_solver(
         # a slight shift: L itself is singular, which the coarsest solve must not meet
         sp.csr_matrix(_laplacian(adjacency, shift=1e-8)),
         smooth="jacobi" if smoothed else None,
@@ -125,3 +125,8 @@ def _hierarchy(adjacency: sp.csr_array) -> Any:
         presmoother=("gauss_seidel", {"sweep": "forward"}),
         postsmoother=("gauss_seidel", {"sweep": "backward"}),
     )
+    for level in hierarchy.levels:  # pyamg makes 1 x 1 blocks, which are slower to pass over
+        level.A = level.A.tocsr()
+        if hasattr(level, "P"):
+            level.P, level.R = level.P.tocsr(), level.R.tocsr()
+    return hierarchy

@@ -45,8 +45,8 @@ class ComponentProblem:
 
     def residuals(self, values: Tensor, vectors: Tensor) -> Tensor:
         """‖S u − λ u‖ of each column, ``[p]``, computed afresh."""
-        difference = self.apply(vectors) - vectors * values
-        return torch.linalg.vector_norm(difference, dim=0)
+        norms: Tensor = torch.linalg.vector_norm(self.apply(vectors) - vectors * values, dim=0)
+        return norms
 
     def rayleigh(self, vectors: Tensor) -> Tensor:
         """The Rayleigh quotients uᵀSu of unit columns, ``[p]``."""
@@ -60,8 +60,8 @@ def _symmetric_matrix(
     root = sp.diags_array(m**-0.5)
     s = sp.csr_array(scale * (root @ (sp.diags_array(degree) - adjacency) @ root))
     index = np.int32 if max(s.nnz, s.shape[0]) < 2**31 else np.int64
-    with warnings.catch_warnings():  # torch calls every CSR tensor a beta feature
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
+    with warnings.catch_warnings():  # torch warns once of every CSR tensor: a beta feature
+        warnings.simplefilter("ignore", UserWarning)
         return torch.sparse_csr_tensor(
             torch.from_numpy(s.indptr.astype(index)),
             torch.from_numpy(s.indices.astype(index)),

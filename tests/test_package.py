@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import pdgnn
+
+
+@pytest.mark.parametrize("name", pdgnn.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(pdgnn, name) is not None
+    assert name in dir(pdgnn)
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'eigenpears'"):
+        pdgnn.eigenpears  # noqa: B018
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    code = "import sys, pdgnn, pdgnn.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
