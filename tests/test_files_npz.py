@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from filing import HTML, PNG, edges, npz, read, refused
+from pdgnn import Graph, InputError
 
 
 def benchmark(**changes) -> dict[str, np.ndarray]:
