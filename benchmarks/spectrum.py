@@ -5,16 +5,18 @@
     python benchmarks/spectrum.py --table     # print what was measured, run nothing
 
 Every measurement runs in a process of its own, so that a peer that does not return can be stopped
-(``--limit`` seconds) and peak memory is its own. Imports and reading the graph are not timed. The
-peers get the largest component, on which their answer means something; pdgnn gets the whole graph.
-A run under a second is repeated for two seconds and the median taken.
-Results are kept in ``results/spectrum.json`` with the machine, the versions and the command.
+(``--limit`` seconds, 16 GiB) and peak memory is its own. Imports and reading the graph are not
+timed. The peers get the largest component, on which their answer means something; pdgnn gets the
+whole graph. A run under a second is repeated for two seconds and the median taken.
+Results are kept in ``results/spectrum.json`` with the machine, the versions and the command, and
+``--readme`` copies the table into the README.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import resource
@@ -44,6 +46,7 @@ METHODS = {
     "cuda": "pdgnn.eigenpairs on the GPU, γ = 1",
 }
 PEERS = ("pyg", "sklearn", "sklearn-amg")
+MEMORY_LIMIT = 16 * 2**30
 GAMMAS = [i / 10 for i in range(11)]
 
 
@@ -89,7 +92,13 @@ def run_pdgnn(g: Any, method: str) -> dict[str, Any]:
     seconds = time.perf_counter() - begun
     scale = max(1.0, float(g.degree.max()))  # at γ = 0 the operator is L, of norm up to 2 d_max
     worst = max(s.residuals.max() / (scale if s.gamma == 0 else 1.0) for s in spectra)
-    return {"seconds": seconds, "residual": float(worst), "solver": spectra[-1].solver}
+    first = spectra[-1]  # γ = 1
+    return {
+        "seconds": seconds,
+        "residual": float(worst),
+        "solver": first.solver,
+        "eigenvalue": float(first.eigenvalues[0]),
+    }
 
 
 def run_pyg(g: Any) -> dict[str, Any]:
@@ -130,6 +139,8 @@ def run(g: Any, method: str) -> dict[str, Any]:
 
 def measure_here(graph: str, method: str) -> dict[str, Any]:
     """Run one measurement in this process."""
+    if method in PEERS:  # a factorization may ask for all there is
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     g = load_graph(graph)
     warm_up(method)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -202,12 +213,14 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     partial.replace(path)
 
 
-def shown(row: dict[str, Any] | None) -> str:
+def shown(row: dict[str, Any] | None, eigenvalue: float = math.inf) -> str:
+    """Seconds; in brackets where the residual is above λ1, so that the answer says nothing."""
     if row is None:
         return ""
     if row["seconds"] is None:
         return f"> {row['limit']:g}" if "limit" in row else "failed"
-    return f"{row['seconds']:.3g}"
+    seconds = f"{row['seconds']:.3g}"
+    return seconds if row["residual"] < eigenvalue else f"({seconds})"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -221,13 +234,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         if own is None or own["seconds"] is None:
             continue
         peers = [found[graph, p] for p in PEERS if (graph, p) in found]
+        peers = [p for p in peers if p.get("residual", 0.0) < own["eigenvalue"]]
         times = [float(p["seconds"] or p["limit"]) for p in peers if p["seconds"] or "limit" in p]
         best = f"{min(times) / own['seconds']:.1f}" if times else ""
         if times and all(p["seconds"] is None for p in peers):
             best = f"> {best}"
         path = found.get((graph, "path"))
         ratio = f"{path['seconds'] / own['seconds']:.1f}" if path and path["seconds"] else ""
-        cells = [shown(found.get((graph, m))) for m in methods]
+        cells = [shown(found.get((graph, m)), own["eigenvalue"]) for m in methods]
         size = [f"{own['nodes']:,}", f"{own['edges']:,}"]
         reached = f"{own['residual']:.0e}"
         lines.append("| " + " | ".join([graph, *size, *cells, best, ratio, reached]) + " |")
@@ -243,16 +257,26 @@ def _total(found: dict[tuple[str, str], dict[str, Any]], method: str) -> str:
     return f"{'> ' if stopped else ''}{seconds:.3g}"
 
 
+def copy_to_readme(text: str) -> None:
+    """Put the table between the two marks that the README has for it."""
+    readme = RESULTS.parent.parent / "README.md"
+    begin, end = "<!-- benchmarks/spectrum.py --table -->", "<!-- end -->"
+    head, _, rest = readme.read_text().partition(begin)
+    _, _, tail = rest.partition(end)
+    readme.write_text(f"{head}{begin}\n{text}\n{end}{tail}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", default=",".join(GRAPHS))
     parser.add_argument("--methods", default="pdgnn,path,pyg,sklearn,sklearn-amg")
     parser.add_argument(
-        "--limit", type=float, default=400.0, help="seconds before a run is stopped"
+        "--limit", type=float, default=300.0, help="seconds before a run is stopped"
     )
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--again", action="store_true", help="measure anew what is there already")
     parser.add_argument("--table", action="store_true", help="print what was measured, run nothing")
+    parser.add_argument("--readme", action="store_true", help="copy the table into the README")
     parser.add_argument("--child", nargs=2, metavar=("GRAPH", "METHOD"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -270,6 +294,8 @@ def main() -> None:
         write_rows(options.out, rows)
         print(f"{graph:20} {METHODS[method]:45} {shown(row):>8} s", row.get("note", ""), flush=True)
     print(table(rows))
+    if options.readme:
+        copy_to_readme(table(rows))
 
 
 if __name__ == "__main__":

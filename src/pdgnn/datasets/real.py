@@ -8,8 +8,8 @@ trusted. `read_benchmark` gives what PyG's `HeterophilousGraphDataset` gives, `r
 from __future__ import annotations
 
 import warnings
-import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
+from pdgnn.files.npz import parse_npz, plain_arrays
 from pdgnn.graph import Graph
 
 if TYPE_CHECKING:
@@ -39,14 +40,20 @@ def read_benchmark(info: DatasetInfo, contents: dict[str, bytes]) -> Data:
     ``train_masks``, ``val_masks``, ``test_masks``, each ``[splits, N]``.
     """
     [(name, content)] = contents.items()
-    keys = ("node_features", "node_labels", "edges", *(f"{part}_masks" for part in PARTS))
-    arrays = _arrays(name, content, keys)
-    features, labels, edges, *masks = (arrays[key] for key in keys)
-    n = _checked_features(name, features)
-    _checked_labels(name, labels, n, info.classes)
-    _checked_edges(name, edges, n)
-    _checked_masks(name, masks, n)
-    return _as_data(info, features, labels, edges.T, [mask.T for mask in masks])
+    with _naming(name):
+        raw = parse_npz(BytesIO(content))
+        if raw.features is None or raw.labels is None or raw.masks is None:
+            raise InputError("it lacks node_features, node_labels or masks; fetch it again")
+        low, high = raw.labels.min(), raw.labels.max()
+        if low < 0 or high >= info.classes:
+            raise InputError(
+                f"node_labels runs from {low} to {high}; "
+                f"the graph has the classes 0 to {info.classes - 1}"
+            )
+        masks = [raw.masks[part] for part in PARTS]  # [S, N]
+        if (np.sum(masks, axis=0) > 1).any():
+            raise InputError("a split has a node in two of train, val and test; mend it")
+    return _as_data(info, raw.features, raw.labels, raw.edge_index, [mask.T for mask in masks])
 
 
 def read_planetoid(info: DatasetInfo, contents: dict[str, bytes]) -> Data:
@@ -65,7 +72,9 @@ def read_planetoid(info: DatasetInfo, contents: dict[str, bytes]) -> Data:
             (Path(scratch) / name).write_bytes(content)
         data = read_planetoid_data(scratch, info.name)
     keys = tuple(f"{part}_mask" for part in PARTS)
-    splits = [_arrays(k, body, keys) for k, body in contents.items() if k not in graph_files]
+    splits = [
+        plain_arrays(BytesIO(body), keys) for k, body in contents.items() if k not in graph_files
+    ]
     masks = [np.stack([split[key] for split in splits], axis=1) for key in keys]  # [N, 10]
     return _as_data(info, data.x.numpy(), data.y.numpy(), data.edge_index.numpy(), masks)
 
@@ -92,71 +101,10 @@ def _as_data(
     )
 
 
-def _arrays(name: str, content: bytes, keys: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """The arrays under `keys` of an ``.npz`` file, which is never unpickled."""
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Put the file's name before what is wrong with it."""
     try:
-        archive = np.load(BytesIO(content), allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array")
-        with archive:
-            missing = [key for key in keys if key not in archive]
-            if missing:
-                raise InputError(f"{name} lacks {', '.join(missing)}; fetch the file again")
-            return {key: archive[key] for key in keys}
-    except InputError:
-        raise
-    except (
-        ValueError,  # pickled arrays too
-        OSError,
-        EOFError,
-        MemoryError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as e:
-        raise InputError(f"{name} is no .npz file of plain arrays ({e}); fetch it again") from e
-
-
-def _checked_features(name: str, features: NDArray[Any]) -> int:
-    """The number of nodes."""
-    if features.ndim != 2 or features.dtype.kind not in "biuf" or not len(features):
-        raise InputError(
-            f"{name}: node_features is {features.dtype} of shape {features.shape}; "
-            "it must hold numbers, [N, F]"
-        )
-    if not np.isfinite(features).all():
-        raise InputError(f"{name}: node_features has NaN or infinite entries; fill them first")
-    return len(features)
-
-
-def _checked_labels(name: str, labels: NDArray[Any], n: int, classes: int) -> None:
-    if labels.shape != (n,) or labels.dtype.kind not in "iu":
-        raise InputError(
-            f"{name}: node_labels is {labels.dtype} of shape {labels.shape}; "
-            f"it must hold an integer for each of {n} nodes"
-        )
-    if labels.min() < 0 or labels.max() >= classes:
-        raise InputError(
-            f"{name}: node_labels runs from {labels.min()} to {labels.max()}; "
-            f"the graph has the classes 0 to {classes - 1}"
-        )
-
-
-def _checked_edges(name: str, edges: NDArray[Any], n: int) -> None:
-    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-        raise InputError(
-            f"{name}: edges is {edges.dtype} of shape {edges.shape}; it must hold integers, [E, 2]"
-        )
-    if edges.min(initial=0) < 0 or edges.max(initial=0) >= n:
-        raise InputError(f"{name}: edges names nodes outside 0 to {n - 1}; fetch the file again")
-
-
-def _checked_masks(name: str, masks: list[NDArray[Any]], n: int) -> None:
-    for part, mask in zip(PARTS, masks, strict=True):
-        if mask.dtype != bool or mask.ndim != 2 or mask.shape != (len(masks[0]), n):
-            raise InputError(
-                f"{name}: {part}_masks is {mask.dtype} of shape {mask.shape}; "
-                f"all masks must be bool, [splits, {n}]"
-            )
-    if (np.sum(masks, axis=0) > 1).any():
-        raise InputError(f"{name}: a split has a node in two of train, val and test; mend it")
+        yield
+    except InputError as e:
+        raise InputError(f"{name}: {e}") from e

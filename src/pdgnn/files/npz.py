@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from pdgnn.errors import InputError
 from pdgnn.files.raw import RawGraph, brief, checked_weights, largest_id_allowed
 
-__all__ = ["read_npz"]
+__all__ = ["parse_npz", "plain_arrays", "read_npz"]
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, MemoryError, RuntimeError, ValueError)
 SPLITS = ("train", "val", "test")
@@ -30,7 +31,17 @@ KEYS = ("edges", "num_nodes", "edge_weight", *PER_NODE)
 
 def read_npz(path: Path) -> RawGraph:
     """Read the arrays of a benchmark graph, or ``edges`` alone; see the module."""
-    arrays = _arrays(path)
+    with path.open("rb") as file:
+        return parse_npz(file)
+
+
+def parse_npz(file: BinaryIO) -> RawGraph:
+    """What :func:`read_npz` reads, of an open file."""
+    arrays = plain_arrays(file, (*KEYS, *(f"{split}_masks" for split in SPLITS)))
+    if "edges" not in arrays:
+        found = [name.removesuffix(".npy") for name in zipfile.ZipFile(file).namelist()]
+        said = ", ".join(found[:8]) or "nothing"
+        raise InputError(f"there is no array 'edges' of shape [E, 2] in it, only {said}")
     index = _edge_index(arrays)
     features, labels, masks = _features(arrays), _labels(arrays), _masks(arrays)
     n = _num_nodes(arrays, masks, index)
@@ -41,15 +52,14 @@ def read_npz(path: Path) -> RawGraph:
     return RawGraph(index, n, weights, names, features, labels, masks)
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays that are used, all of them plain, or an error."""
-    if not zipfile.is_zipfile(path):
+def plain_arrays(file: BinaryIO, wanted: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Those of the `wanted` arrays that the archive holds, none of them ever unpickled."""
+    if not zipfile.is_zipfile(file):
         raise InputError("not a whole .npz file; it was cut short or is something else")
-    wanted = (*KEYS, *(f"{split}_masks" for split in SPLITS))
+    file.seek(0)
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = archive.files
-            held = {key: np.asarray(archive[key]) for key in wanted if key in found}
+        with np.load(file, allow_pickle=False) as archive:
+            return {key: np.asarray(archive[key]) for key in wanted if key in archive.files}
     except DAMAGE as e:
         if "allow_pickle" in str(e):
             raise InputError(
@@ -57,10 +67,6 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
                 "save it as numbers"
             ) from e
         raise InputError(f"an array in it is damaged ({brief(e)}); fetch it again") from e
-    if "edges" not in held:
-        said = ", ".join(found[:8]) or "nothing"
-        raise InputError(f"there is no array 'edges' of shape [E, 2] in it, only {said}")
-    return held
 
 
 def _edge_index(arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
