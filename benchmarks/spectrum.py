@@ -187,11 +187,18 @@ def measure(graph: str, method: str, limit: float) -> dict[str, Any]:
     return answer
 
 
+def _processor_name() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
 def machine() -> dict[str, Any]:
     import torch
 
     names = ("torch", "scipy", "numpy", "torch-geometric", "scikit-learn", "pyamg")
-    processor = f"{os.cpu_count()} cores, {platform.machine()}"
+    processor = f"{os.cpu_count()} cores, {_processor_name()}"
     if torch.cuda.is_available():
         processor += f", {torch.cuda.get_device_name()}"
     versions = {}
@@ -223,11 +230,13 @@ def shown(row: dict[str, Any] | None, eigenvalue: float = math.inf) -> str:
     return seconds if row["residual"] < eigenvalue else f"({seconds})"
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """The measurements as Markdown: seconds, and the residual that pdgnn reached."""
+def table(rows: list[dict[str, Any]], where: str) -> str:
+    """What was measured on the machine `where`, and on any GPU, as Markdown."""
+    rows = [r for r in rows if r["machine"] == where or r["method"] == "cuda"]
     found = {(r["graph"], r["method"]): r for r in rows}
     methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
-    heads = ["graph", "nodes", "edges", *methods, "best peer / pdgnn", "path / pdgnn", "residual"]
+    ours = ["best peer / pdgnn", "path / pdgnn", "residual", "peak MiB"]
+    heads = ["graph", "nodes", "edges", *methods, *ours]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for graph in GRAPHS:
         own = found.get((graph, "pdgnn"))
@@ -243,9 +252,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         ratio = f"{path['seconds'] / own['seconds']:.1f}" if path and path["seconds"] else ""
         cells = [shown(found.get((graph, m)), own["eigenvalue"]) for m in methods]
         size = [f"{own['nodes']:,}", f"{own['edges']:,}"]
-        reached = f"{own['residual']:.0e}"
-        lines.append("| " + " | ".join([graph, *size, *cells, best, ratio, reached]) + " |")
-    lines.append("| sum | | | " + " | ".join(_total(found, m) for m in methods) + " | | | |")
+        cells += [best, ratio, f"{own['residual']:.0e}", f"{own['peak_mib']:.0f}"]
+        lines.append("| " + " | ".join([graph, *size, *cells]) + " |")
+    lines.append("| sum | | | " + " | ".join(_total(found, m) for m in methods) + " | | | | |")
     return "\n".join(lines)
 
 
@@ -282,10 +291,11 @@ def main() -> None:
     if options.child:
         print(json.dumps(measure_here(*options.child)))
         return
-    rows = read_rows(options.out)
+    rows, here = read_rows(options.out), machine()["machine"]
     pairs = [(g, m) for g in options.graphs.split(",") for m in options.methods.split(",")]
     for graph, method in [] if options.table else pairs:
-        known = [r for r in rows if (r["graph"], r["method"]) == (graph, method)]
+        same = {"graph": graph, "method": method, "machine": here}
+        known = [r for r in rows if same.items() <= r.items()]
         if known and not options.again:
             continue
         row = {"graph": graph, "method": method} | measure(graph, method, options.limit)
@@ -293,9 +303,10 @@ def main() -> None:
         rows = [r for r in rows if r not in known] + [row | machine()]
         write_rows(options.out, rows)
         print(f"{graph:20} {METHODS[method]:45} {shown(row):>8} s", row.get("note", ""), flush=True)
-    print(table(rows))
+    where = here if any(r["machine"] == here for r in rows) else rows[0]["machine"]
+    print(f"{where}\n\n{table(rows, where)}")
     if options.readme:
-        copy_to_readme(table(rows))
+        copy_to_readme(table(rows, where))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from pdgnn import __version__
 from pdgnn.cache import read_arrays, write_arrays
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
@@ -32,8 +33,6 @@ from pdgnn.solvers.component import (
 
 __all__ = ["Spectrum", "eigenpairs", "eigenpairs_path"]
 
-CACHE_FORMAT = 1
-"""Raised whenever a solver's answer may differ from the one stored by an earlier version."""
 CACHE_SECONDS = 0.5
 """Answers that took less than this are not worth a file."""
 BATCH_ENTRIES = 4_000_000
@@ -234,7 +233,7 @@ class _GraphSolver:
 
 
 def _cache_key(g: Graph, gamma: float, k: int) -> str:
-    text = f"spectrum {CACHE_FORMAT} {g.fingerprint} {gamma!r} {k}"
+    text = f"spectrum {__version__} {g.fingerprint} {gamma!r} {k}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -32,14 +32,17 @@ DENSE_NODES = 160
 """Components up to this size are solved densely, many at once."""
 DENSE_RESCUE_NODES = 3000
 """Components up to this size are solved densely where an eigenvalue repeats too often."""
-LU_COST = 2e10
-"""Multiplications (as bounded by `factorization_cost`) up to which LU is the first choice."""
-LANCZOS_STEPS = 300
-"""Steps that Lanczos may take, or be foreseen to take, before multigrid replaces it."""
+LU_FIRST_COST, LU_COST = 1e9, 2e10
+"""Multiplications, as `factorization_cost` bounds them, up to which LU is the first choice, or
+the one after Lanczos."""
+LANCZOS_STEPS, GPU_LANCZOS_STEPS = 300, 10_000
+"""Steps that Lanczos may take, or be foreseen to take, before another solver replaces it."""
 RESIDUAL_TOLERANCE = 1e-8
 """Largest residual ever returned, relative to half the norm of the operator (1 for γ > 0)."""
 ONE_THREAD_ENTRIES = 200_000
 """Below this many entries of A, handing work to a second thread costs more than it saves."""
+MOST_STEPS = 20_000
+"""Steps after which the last solver gives up."""
 SNAPSHOTS = 16
 """Vectors kept from solves at other γ to start the next one from."""
 
@@ -96,20 +99,24 @@ class ComponentSolver:
     ) -> None:
         self._adjacency, self._k, self._device = adjacency, k, device
         self._n = adjacency.shape[0]
-        self._solver, self._exact_choice = solver, solver != "auto"
-        self._seed = seed
+        self._solver, self._seed = solver, seed
         self._preconditioner: Preconditioner | None = None
         self._snapshots: Tensor | None = None  # [n, s], as y
         self._further: Tensor = torch.empty(0)  # [n, f], as y
+        self._next_solver: str | None = None  # where the first choice gives up
         if solver == "auto":
-            self._solver = self._first_choice()
+            self._choose()
         if self._solver in ("lu", "amg"):  # both work on the CPU
             self._device = None
 
-    def _first_choice(self) -> str:
+    def _choose(self) -> None:
         if self._n <= max(DENSE_NODES, 5 * self._k):
-            return "dense"
-        return "lu" if factorization_cost(self._adjacency) <= LU_COST else "lanczos"
+            self._solver = "dense"
+            return
+        cost = factorization_cost(self._adjacency)
+        self._solver = "lu" if cost <= LU_FIRST_COST else "lanczos"
+        if self._solver == "lanczos" and (cost <= LU_COST or find_spec("pyamg") is not None):
+            self._next_solver = "lu" if cost <= LU_COST else "amg"
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""
@@ -121,19 +128,22 @@ class ComponentSolver:
     def _solve(self, gamma: float) -> ComponentPairs:
         problem = ComponentProblem(self._adjacency, gamma, device=self._device)
         pairs = self._iterate(problem)
-        if not pairs.converged and self._may_switch_to_multigrid():
-            self._solver, self._preconditioner = "amg", None
+        if not pairs.converged and self._next_solver is not None:
             self._remember(problem, pairs)
+            problem = self._switch(gamma)
             pairs = self._iterate(problem)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         self._remember(problem, pairs)
         return self._finish(problem, pairs)
 
-    def _may_switch_to_multigrid(self) -> bool:
-        on_cpu = self._device is None or self._device.type == "cpu"  # a GPU makes Lanczos pay
-        there = find_spec("pyamg") is not None
-        return on_cpu and there and not self._exact_choice and self._solver == "lanczos"
+    def _switch(self, gamma: float) -> ComponentProblem:
+        """Go over to the next solver, which works on the CPU, with the vectors found so far."""
+        self._solver, self._next_solver = str(self._next_solver), None
+        self._preconditioner, self._device = None, None
+        if self._snapshots is not None:
+            self._snapshots, self._further = self._snapshots.cpu(), self._further.cpu()
+        return ComponentProblem(self._adjacency, gamma)
 
     def _iterate(self, problem: ComponentProblem) -> Pairs:
         if self._preconditioner is None:
@@ -142,7 +152,7 @@ class ComponentSolver:
         generator = torch.Generator().manual_seed(self._seed)
         start = self._start(problem, generator)
         plan = _plan(self._solver, self._k + 1, start.shape[1])
-        trial = self._may_switch_to_multigrid()
+        steps = self._steps()
         return davidson(
             problem.apply,
             lambda r: root * inverse(root * r),
@@ -150,13 +160,19 @@ class ComponentSolver:
             problem.trivial,
             wanted=self._k,
             norm=problem.norm,
-            max_iterations=LANCZOS_STEPS + 20 * self._k if trial else 20_000,
+            max_iterations=steps,
             basis_size=plan.basis,
             block=plan.block,
             keep=plan.keep,
             generator=generator,
-            give_up=_slow_lanczos(problem) if trial else None,
+            give_up=None if self._next_solver is None else _slow_lanczos(problem, steps),
         )
+
+    def _steps(self) -> int:
+        if self._next_solver is None:
+            return MOST_STEPS
+        on_gpu = self._device is not None and self._device.type != "cpu"
+        return (GPU_LANCZOS_STEPS if on_gpu else LANCZOS_STEPS) + 20 * self._k
 
     def _build_preconditioner(self) -> Preconditioner:
         if self._solver == "lu":
@@ -252,13 +268,14 @@ def _plan(solver: str, pairs: int, start: int) -> _Plan:
     return _Plan(max(2 * pairs + 5 * block, start + 3 * block), block, pairs)
 
 
-def _slow_lanczos(problem: ComponentProblem) -> Callable[[int, Tensor, Tensor], bool]:
-    """Foresee, from the Ritz values, that Lanczos would take more than :data:`LANCZOS_STEPS`.
+def _slow_lanczos(problem: ComponentProblem, steps: int) -> Callable[[int, Tensor, Tensor], bool]:
+    """Foresee, from the Ritz values, that Lanczos would take more than `steps`.
 
     The steps needed grow as 1/√gap, where the gap is that of the random walk Laplacian; the Ritz
     vectors' quotients yᵀLy / yᵀDy bring the gap of this γ to that scale.
     """
-    weight = torch.from_numpy(problem.degree)[:, None] / problem.root_m**2  # [n, 1]: D / M
+    degree = torch.from_numpy(problem.degree)[:, None].to(problem.root_m.device)
+    weight = degree / problem.root_m**2  # [n, 1]: D / M
 
     def give_up(step: int, values: Tensor, vectors: Tensor) -> bool:
         if step < 20 or step % 10 or problem.n < 4000:
@@ -266,6 +283,6 @@ def _slow_lanczos(problem: ComponentProblem) -> Callable[[int, Tensor, Tensor], 
         first, second = float(values[0]), float(values[-1])
         norm_d = float((weight * vectors[:, -1:] ** 2).sum())
         gap = (second - first) / norm_d / problem.scale
-        return bool(9.0 * (2.0 / max(gap, 1e-30)) ** 0.5 > LANCZOS_STEPS)
+        return bool(9.0 * (2.0 / max(gap, 1e-30)) ** 0.5 > steps)
 
     return give_up
