@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -34,15 +32,6 @@ MANY = {
 GAMMAS = [0.0, 0.3, 1.0]
 
 
-@pytest.fixture
-def every_thread(monkeypatch) -> Iterator[None]:
-    """Small problems use as many threads as large ones; the number is put back afterwards."""
-    monkeypatch.setattr(component, "ONE_THREAD_ENTRIES", 0, raising=False)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 def graph(name: str) -> Graph:
     return Graph.from_networkx(FEW[name][0] if name in FEW else MANY[name])
 
@@ -56,19 +45,31 @@ def check(s, expected, tolerance: float = 1e-7) -> None:
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("name", FEW)
-def test_any_solver_seed_and_thread_count(every_thread, name, gamma):
+def test_any_solver_and_seed(name, gamma):
     g = graph(name)
     expected = by_hand(g, gamma)
-    if name != "tree" or gamma == 0:
-        assert expected.multiplicity == FEW[name][1]
+    assert expected.multiplicity == FEW[name][1]
     check(eigenpairs(g, gamma=gamma, solver="dense"), expected)
     for solver in ("auto", *ITERATIVE):
-        for seed, threads in ((0, 1), (0, 2), (1, 1), (2, 2)):
-            torch.set_num_threads(threads)
+        for seed in range(3):
             s = eigenpairs(g, gamma=gamma, solver=solver, seed=seed)
             assert s.solver == ("lu" if solver == "auto" else solver)
             check(s, expected)
             assert (s.residuals <= 1e-8 * (max(g.degree) if gamma == 0 else 1)).all()
+
+
+@pytest.mark.parametrize("solver", ITERATIVE)
+def test_any_number_of_threads(monkeypatch, solver):
+    monkeypatch.setattr(component, "ONE_THREAD_ENTRIES", 0)  # threads for small problems too
+    g = graph("square grid")
+    expected, before = by_hand(g, 0.3), torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            check(eigenpairs(g, gamma=0.3, solver=solver), expected)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
@@ -108,8 +109,8 @@ def test_hypercubes_small_and_large(dimension, solver):
 def test_k_that_ends_inside_an_eigenspace(name, solver):
     g = graph(name)
     for gamma in (0.0, 1.0):
-        expected = by_hand(g, gamma, 10)
-        for k in (2, 3, 5, 10):
+        expected = by_hand(g, gamma, 5)
+        for k in (2, 3, 5):
             s = eigenpairs(g, gamma=gamma, k=k, solver=solver)
             assert s.solver == ("lu" if solver == "auto" else solver)
             np.testing.assert_allclose(s.eigenvalues, expected.eigenvalues[:k], rtol=1e-9)
@@ -132,9 +133,9 @@ def test_64_pairs_in_a_few_hundred_steps(monkeypatch, solver):
 
 def test_fewer_pairs_are_the_first_of_more():
     g = graph("hypercube")
-    ten = eigenpairs(g, k=10)
-    for k in (1, 4, 8, 9):
-        assert vector_error(eigenpairs(g, k=k).u, ten.u[:, :k]) < 1e-7
+    eight = eigenpairs(g, k=8)
+    for k in (1, 4, 7):
+        assert vector_error(eigenpairs(g, k=k).u, eight.u[:, :k]) < 1e-7
 
 
 # Copies that are easily missed
@@ -171,6 +172,19 @@ def test_no_copy_is_missed(g, gamma, k, solver, seed):
     check(s, expected, 1e-6)
 
 
+@pytest.mark.parametrize("solver", ["auto", *ITERATIVE])
+@pytest.mark.parametrize("name", ["hypercube", "square torus", "spider"])
+def test_k_just_below_the_number_of_copies(name, solver):
+    """Then every copy but one or two is wanted, and the guard itself is one of them."""
+    g = spider(9, 22) if name == "spider" else graph(name)
+    copies = by_hand(g, 1.0).multiplicity
+    expected = by_hand(g, 1.0, copies)
+    for k in range(copies - 2, copies + 1):
+        s = eigenpairs(g, k=k, solver=solver)
+        assert s.multiplicity == copies
+        assert vector_error(s.u, expected.u[:, :k]) < 1e-6
+
+
 @pytest.mark.parametrize("solver", ITERATIVE)
 @pytest.mark.parametrize("legs", [3, 5, 12, 30])
 def test_no_copy_is_missed_at_any_seed(legs, solver):
@@ -181,18 +195,17 @@ def test_no_copy_is_missed_at_any_seed(legs, solver):
         check(eigenpairs(g, gamma=0.5, solver=solver, seed=seed), expected)
 
 
-def test_two_eigenvalues_that_nearly_agree_are_two():
-    """Legs of weight 1, 1 + δ and 1 − δ: the eigenvalues differ by a relative δ, no copies."""
+@pytest.mark.parametrize("solver", ["dense", *ITERATIVE])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5])
+def test_two_eigenvalues_that_nearly_agree_are_two(delta, solver):
+    """Legs of weight 1, 1 + δ and 1 − δ: λ1 and λ2 differ by about δ, relatively."""
     g = spider(3, 70)
     leg = (g.edge_index.max(dim=0).values - 1) // 70
-    for delta in (1e-3, 1e-5):
-        weight = 1 + delta * (leg - 1).double()
-        near = Graph.from_edge_index(g.edge_index, g.num_nodes, weight)
-        expected = by_hand(near, 1.0)
-        assert expected.multiplicity == 1
-        assert expected.gap < 2 * delta * expected.eigenvalues[0]
-        for solver in ITERATIVE:
-            s = eigenpairs(near, solver=solver)
-            assert s.multiplicity == 1
-            np.testing.assert_allclose(s.gap, expected.gap, rtol=1e-4)
-            assert vector_error(s.u, expected.u) < 1e-5
+    near = Graph.from_edge_index(g.edge_index, g.num_nodes, 1 + delta * (leg - 1).double())
+    expected = by_hand(near, 0.0)
+    assert expected.multiplicity == 1
+    assert delta / 2 < expected.gap / expected.eigenvalues[0] < 2 * delta
+    s = eigenpairs(near, gamma=0.0, solver=solver)
+    assert s.multiplicity == 1
+    np.testing.assert_allclose(s.gap, expected.gap, rtol=0.1)
+    assert vector_error(s.u, expected.u) < 1e-6

@@ -112,6 +112,8 @@ def eigenpairs_path(
     >>> [round(float(s.eigenvalues[0]), 6) for s in eigenpairs_path(path, [0.0, 0.5, 1.0])]
     [1.0, 0.5, 1.0]
     """
+    if not isinstance(gammas, Iterable):
+        raise InputError(f"gammas must be a list of numbers in [0, 1], not {gammas!r}")
     wanted = [check_gamma(gamma) for gamma in gammas]
     _check_options(k, solver)
     target = _checked_device(device)
@@ -139,7 +141,12 @@ def _check_options(k: int, solver: str) -> None:
 
 
 def _checked_device(device: str | torch.device) -> torch.device:
-    target = torch.device(device)
+    try:
+        target = torch.device(device)
+    except (RuntimeError, TypeError) as e:
+        raise InputError(f"there is no device {device!r}; use 'cpu' or 'cuda'") from e
+    if target.type not in ("cpu", "cuda"):
+        raise InputError(f"device {target} cannot solve this; use 'cpu' or 'cuda'")
     if target.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device='cuda' needs a CUDA GPU and there is none; use device='cpu'")
     return target

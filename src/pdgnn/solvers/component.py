@@ -63,21 +63,28 @@ def dense_pairs(adjacency: NDArray[np.float64], gamma: float, *, k: int) -> Comp
     """All of B connected components of n nodes each at once, `adjacency` ``[B, n, n]``."""
     degree = adjacency.sum(axis=2)  # [B, n]
     m = gamma * degree + (1.0 - gamma)
-    norm = np.array([[spectral_norm_bound(gamma, d)] for d in degree])  # [B, 1]
+    scale = gamma or 1.0
+    norm = spectral_norm_bound(gamma, degree, m)[:, None]  # [B, 1]
     root = m**-0.5
     laplacian = np.einsum("bn,nm->bnm", degree, np.eye(degree.shape[1])) - adjacency
-    s = (gamma or 1.0) * root[:, :, None] * laplacian * root[:, None, :]
-    values, vectors = np.linalg.eigh(s)
-    values, vectors = values[:, 1:], vectors[:, :, 1:]  # the first is the trivial pair
+    s = scale * root[:, :, None] * laplacian * root[:, None, :]
+    trivial = m**0.5 / np.linalg.norm(m**0.5, axis=1, keepdims=True)  # [B, n]
+    # the trivial pair goes to the top: a tiny λ1 must not mix with it
+    top = 2.0 * norm[:, :, None] * trivial[:, :, None] * trivial[:, None, :]
+    values, vectors = np.linalg.eigh(s + top)
+    values, vectors = values[:, :-1], vectors[:, :, :-1]
     k = min(k, values.shape[1])
     label = clusters(values, norm)  # [B, n - 1]
     multiplicity = (label == 0).sum(axis=1)
     gap = np.full(len(values), np.nan)
     more = multiplicity < values.shape[1]
     gap[more] = values[more, multiplicity[more]] - values[more, 0]
-    basis = canonical_basis(values, vectors, norm, k=k)
-    residual = np.linalg.norm(s @ basis - basis * values[:, None, :k], axis=1)
-    return ComponentPairs(values[:, :k], basis, residual, gap, multiplicity, "dense")
+    basis = canonical_basis(values, vectors, norm, k=k)  # [B, n, k]
+    y = basis * root[:, :, None]
+    jumps = ((y[:, :, None, q] - y[:, None, :, q]) ** 2 for q in range(k))  # [B, n, n] each
+    exact = np.stack([0.5 * scale * (adjacency * jump).sum(axis=(1, 2)) for jump in jumps], axis=1)
+    residual = np.linalg.norm(s @ basis - basis * exact[:, None, :], axis=1)
+    return ComponentPairs(exact, basis, residual, gap, multiplicity, "dense")
 
 
 class ComponentSolver:
@@ -120,7 +127,7 @@ class ComponentSolver:
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""
-        if self._solver == "dense" or self._k + 2 > self._n:
+        if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         with _one_thread(self._adjacency.nnz < ONE_THREAD_ENTRIES):
             return self._solve(gamma)
@@ -165,6 +172,7 @@ class ComponentSolver:
             block=plan.block,
             keep=plan.keep,
             generator=generator,
+            random_start=self._snapshots is None,
             give_up=None if self._next_solver is None else _slow_lanczos(problem, steps),
         )
 
@@ -261,11 +269,12 @@ class _Plan:
 
 def _plan(solver: str, pairs: int, start: int) -> _Plan:
     """Sizes that suit a cheap step (a long basis) or a strong preconditioner (a short one)."""
-    block = min(pairs, 6)
+    block = min(pairs, 24)  # fewer would leave copies of a repeated eigenvalue behind
     if solver == "lanczos":
-        basis = max(40, 2 * pairs + 20, start + 20)
-        return _Plan(basis, block, max(pairs, basis // 2))
-    return _Plan(max(2 * pairs + 5 * block, start + 3 * block), block, pairs)
+        basis = max(40, 3 * pairs + 20, start + 20)
+        return _Plan(basis, block, pairs + (basis - pairs) // 2)
+    basis = max(2 * pairs + 5 * block, start + 3 * block)
+    return _Plan(basis, block, pairs + (basis - pairs) // 3)
 
 
 def _slow_lanczos(problem: ComponentProblem, steps: int) -> Callable[[int, Tensor, Tensor], bool]:

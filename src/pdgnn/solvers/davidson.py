@@ -9,7 +9,7 @@ those asked for measure the gap. The same code runs on the CPU and on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,10 +22,10 @@ __all__ = ["Pairs", "davidson"]
 EPS = torch.finfo(torch.float64).eps
 VECTOR_TOLERANCE = 1e-8
 """Aimed-at error of an eigenvector, relative to its largest entry."""
-GUARD_RESOLUTION = 0.25
-"""Residual of the guard pair, relative to the gap below it, at which it is known to be distinct."""
-RESEEDED_RESOLUTION = 0.01
-"""The same for a guard that starts afresh after the wanted pairs: none of them tells its age."""
+GUARD_RESOLUTION = 1e-3
+"""Residual of the guard pair, relative to the gap below it, at which it counts as distinct: a
+missing copy of the eigenvalue below has then at most this share of the guard, as few random
+vectors do."""
 ONCE_IS_ENOUGH = 0.3
 """Share of its length that a vector must keep for one pass of orthogonalization to suffice."""
 FURTHER = 4
@@ -61,6 +61,7 @@ def davidson(
     block: int,
     keep: int,
     generator: torch.Generator,
+    random_start: bool = True,
     max_guards: int = 64,
     give_up: Callable[[int, Tensor, Tensor], bool] | None = None,
 ) -> Pairs:
@@ -71,32 +72,40 @@ def davidson(
     unfinished pairs; a basis of `basis_size` vectors is restarted from its `keep` lowest pairs.
     Stops when every wanted pair is accurate to :data:`VECTOR_TOLERANCE`, or to rounding, and the
     guard shows that no copy of the last wanted eigenvalue is missing; or when `give_up`, asked with
-    the step, the Ritz values and vectors, says so.
+    the step, the Ritz values and vectors, says so. A start that is not random may lack a whole
+    eigenspace (that of another symmetry, say); a random vector is then developed beside the pairs
+    found, until one such check finds nothing new.
     """
     basis = _Basis(apply, trivial, start, basis_size, generator)
     pairs = wanted + 1
-    resolution = GUARD_RESOLUTION
+    known: Tensor | None = None if random_start else torch.empty(0)
     progress = _Progress(norm)
     for iteration in range(max_iterations + 1):
         values, vectors, images = basis.ritz(pairs)
         residual = images - vectors * values.to(vectors.device)  # [n, p]
         norms = torch.linalg.vector_norm(residual, dim=0).cpu()  # [p]
-        state = _assess(values, norms, vectors, wanted=wanted, norm=norm, resolution=resolution)
+        state = _assess(values, norms, vectors, wanted=wanted, norm=norm)
         finished = state.separated and (
             state.accurate or progress.stalled(float(norms[: state.end].max()))
         )
-        if finished or iteration == max_iterations:
+        if finished and known is not None and len(known) + 2 <= basis.room:
+            if state.end == len(known) and torch.allclose(values[: state.end], known, rtol=1e-9):
+                break
+            known = values[: state.end]
+            pairs = state.end + 1 + basis.reseed(state.end + 1, 1)
+            continue
+        if finished or iteration == max_iterations or basis.size == basis.room:
             break
         if give_up is not None and give_up(iteration, values, vectors):
             break
         if state.end == pairs:  # each random start shows one copy at most: there may be more
-            if 2 * pairs > wanted + max_guards:
+            if 2 * pairs > min(wanted + max_guards, basis.room):
                 break
-            pairs += basis.reseed(pairs)
-            resolution = RESEEDED_RESOLUTION
+            pairs += basis.reseed(pairs, pairs)
             continue
-        step = residual[:, state.unfinished[: max(block, pairs - state.end)]]
-        basis.expand(step if precondition is None else precondition(step), max(keep, pairs))
+        work = state.unfinished[: max(block, pairs - state.end)]
+        step = residual[:, work]
+        basis.expand(step if precondition is None else precondition(step), max(keep, pairs), work)
     further = basis.ritz(pairs + FURTHER)[1][:, pairs:]
     return Pairs(values, vectors, norms, further, state.end, iteration, state.separated, finished)
 
@@ -109,9 +118,7 @@ class _State:
     unfinished: list[int]
 
 
-def _assess(
-    values: Tensor, norms: Tensor, vectors: Tensor, *, wanted: int, norm: float, resolution: float
-) -> _State:
+def _assess(values: Tensor, norms: Tensor, vectors: Tensor, *, wanted: int, norm: float) -> _State:
     """Which pairs belong to the answer, how well they are separated, which need more work."""
     theta, r = values.tolist(), norms.tolist()
     pairs = len(theta)
@@ -121,15 +128,18 @@ def _assess(
     ):
         end += 1
     if end == pairs:
-        return _State(end, False, False, list(range(pairs)))
+        worst_first = sorted(range(pairs), key=lambda i: -r[i])
+        return _State(end, False, False, worst_first)
     gap = theta[end] - theta[end - 1]
-    separated = r[end] < resolution * gap
+    guards = range(end, pairs)
+    separated = all(r[j] < GUARD_RESOLUTION * (theta[j] - theta[end - 1]) for j in guards)
     floor = 4 * EPS * norm
     if max(r[:end]) > 1e-3 * gap and not separated:  # far from done: spare the finer look
-        return _State(end, False, False, list(range(pairs)))
+        worst_first = sorted(range(pairs), key=lambda i: -r[i])
+        return _State(end, False, False, worst_first)
     largest = vectors[:, :end].abs().amax(dim=0).tolist()
-    unfinished = []
-    for i in range(end):
+    unfinished = []  # worst first
+    for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
         inside = _nearest_other(theta[: end + 1], i, norm)
         aim = VECTOR_TOLERANCE * largest[i] * outside
@@ -137,7 +147,7 @@ def _assess(
             unfinished.append(i)
     accurate = not unfinished
     if not separated:  # all guards together: each may hold another copy
-        unfinished = list(range(end, pairs)) + unfinished
+        unfinished = [*guards, *unfinished]
     return _State(end, separated, accurate, unfinished or list(range(end + 1)))
 
 
@@ -182,6 +192,8 @@ class _Basis:
         self._q = torch.zeros(0, 0, dtype=torch.float64)
         self._previous = torch.zeros(0, 0, dtype=torch.float64)
         self.size = 0
+        self.room = n - 1
+        """Dimension of the space orthogonal to the trivial vector, which the basis may fill."""
         self.expand(start, start.shape[1])
 
     def random(self, columns: int) -> Tensor:
@@ -192,32 +204,33 @@ class _Basis:
 
     def ritz(self, pairs: int) -> tuple[Tensor, Tensor, Tensor]:
         """The lowest Ritz values ``[p]``, vectors ``[n, p]`` and their images ``[n, p]``."""
-        values, q = torch.linalg.eigh(self._h[: self.size, : self.size])
-        self._previous, self._q = self._q[:, :pairs], q
-        low = q[:, :pairs].to(self._v.device)
+        values, self._q = torch.linalg.eigh(self._h[: self.size, : self.size])
+        low = self._q[:, :pairs].to(self._v.device)
         return values[:pairs], self._combine(self._v, low), self._combine(self._av, low)
 
-    def reseed(self, pairs: int) -> int:
-        """Keep the lowest pairs alone and start afresh beside them from as many random vectors.
+    def reseed(self, pairs: int, fresh: int) -> int:
+        """Keep the lowest pairs alone and start anew beside them from `fresh` random vectors.
 
         What the old starting vectors led to is dropped, since it would hide the copies of an
         eigenvalue that only the new ones can show.
         """
         self._previous = self._previous[:, :0]
         self._restart(pairs)
-        self._reserve(self.size + 3 * pairs)
-        self.expand(self.random(pairs), pairs)
-        return pairs
+        self._reserve(self.size + 3 * fresh)
+        self.expand(self.random(fresh), pairs)
+        return fresh
 
-    def expand(self, directions: Tensor, keep: int) -> None:
+    def expand(self, directions: Tensor, keep: int, work: Sequence[int] = ()) -> None:
         """Add the part of `directions` ``[n, b]`` that is new; restart first when there's no room.
 
         A direction already in the space is replaced by a random one, so that the basis grows.
+        `work` are the Ritz pairs that the directions improve.
         """
         if self.size + directions.shape[1] > self._v.shape[0]:
             self._restart(keep)
             self._reserve(self.size + 2 * directions.shape[1])
-        new = self._orthonormal(directions)
+        self._previous = self._q[:, list(work)]
+        new = self._orthonormal(directions[:, : self.room - self.size])
         if new.shape[1] == 0:
             new = self._orthonormal(self.random(1))
         image = self._apply(new)  # [n, b]

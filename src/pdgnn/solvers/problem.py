@@ -10,12 +10,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["ComponentProblem", "spectral_norm_bound"]
+__all__ = ["ComponentProblem", "energy", "spectral_norm_bound"]
 
 
-def spectral_norm_bound(gamma: float, degree: NDArray[np.float64]) -> float:
-    """An upper bound of the largest eigenvalue: 2 for γ > 0 (Theorem 3.2), 2 max d for L itself."""
-    return 2.0 if gamma > 0 else 2.0 * float(degree.max(initial=1.0))
+def spectral_norm_bound(
+    gamma: float, degree: NDArray[np.float64], m: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """An upper bound of the largest eigenvalue, ``[...]`` of degrees ``[..., n]``.
+
+    xᵀLx ≤ 2 xᵀDx, so it is twice the largest γ d_i / M_i: at most 2 for γ > 0 (Theorem 3.2), and
+    2 max d for L itself at γ = 0.
+    """
+    return np.asarray(2.0 * (gamma or 1.0) * (degree / m).max(axis=-1))
+
+
+def energy(adjacency: sp.csr_array, y: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """scale · yᵀLy = scale · ½ Σ_ij a_ij (y_i − y_j)² of each column of `y` ``[n, p]``.
+
+    As a sum of squares it is never negative, and keeps its digits where yᵀ(Ly) would cancel.
+    """
+    edges = adjacency.tocoo()
+    i, j = edges.coords
+    sums = [float(edges.data @ (column[i] - column[j]) ** 2) for column in y.T]
+    return 0.5 * scale * np.array(sums)
 
 
 class ComponentProblem:
@@ -31,8 +48,8 @@ class ComponentProblem:
         self.adjacency = adjacency
         self.degree = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
         self.n = self.degree.size
-        self.norm = spectral_norm_bound(gamma, self.degree)
         m = gamma * self.degree + (1.0 - gamma)
+        self.norm = float(spectral_norm_bound(gamma, self.degree, m))
         self.scale = gamma or 1.0
         self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
@@ -50,7 +67,8 @@ class ComponentProblem:
 
     def rayleigh(self, vectors: Tensor) -> Tensor:
         """The Rayleigh quotients uᵀSu of unit columns, ``[p]``."""
-        return (vectors * self.apply(vectors)).sum(dim=0)
+        y = (vectors / self.root_m).cpu().numpy()
+        return torch.from_numpy(energy(self.adjacency, y, self.scale)).to(vectors.device)
 
 
 def _symmetric_matrix(
