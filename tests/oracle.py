@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import networkx as nx
 import numpy as np
@@ -35,6 +36,7 @@ def symmetric(g: Graph, gamma: float) -> np.ndarray:
     return laplacian if gamma == 0 else gamma * np.diag(m**-0.5) @ laplacian @ np.diag(m**-0.5)
 
 
+@cache
 def by_hand(g: Graph, gamma: float, k: int = 1) -> Expected:
     """Eigenvalues by NumPy; Π e_i / ‖Π e_i‖ at the largest Π_ii, the lowest index among ties."""
     s = symmetric(g, gamma)

@@ -91,7 +91,7 @@ def test_many_pairs_are_worked_on_at_once():
     check(known, pairs, 32)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("copies", [2, 3, 5, 9, 30])
 def test_all_copies_of_a_repeated_eigenvalue(copies, exact, seed):

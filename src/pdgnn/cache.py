@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pdgnn.errors import InputError
+from pdgnn.files.npz import plain_arrays
 
 __all__ = ["cache_folder", "read_arrays", "write_arrays"]
 
@@ -33,9 +35,9 @@ def read_arrays(key: str) -> dict[str, NDArray[Any]] | None:
     if folder is None:
         return None
     try:
-        with np.load(folder / f"{key}.npz", allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        with (folder / f"{key}.npz").open("rb") as file:
+            return plain_arrays(file)
+    except (OSError, InputError):
         return None
 
 

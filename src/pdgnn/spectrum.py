@@ -106,7 +106,9 @@ def eigenpairs_path(
     """:func:`eigenpairs` at each of `gammas`, in their order, at a fraction of their cost.
 
     The γ are solved from the largest down, each started from those before it; the factorization or
-    multigrid hierarchy is made once. `progress` is called with each Spectrum as it is done.
+    multigrid hierarchy is made once. The last is checked with a random vector for an eigenvalue
+    that came down past the others as γ changed; if there is one, all are checked. `progress` is
+    called with each Spectrum as it is done.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
     >>> [round(float(s.eigenvalues[0]), 6) for s in eigenpairs_path(path, [0.0, 0.5, 1.0])]
@@ -118,19 +120,25 @@ def eigenpairs_path(
     _check_options(k, solver)
     target = _checked_device(device)
     plain = cache and solver == "auto" and seed == 0
-    done: dict[float, Spectrum] = {}
-    solve: _GraphSolver | None = None
-    for gamma in sorted(set(wanted), reverse=True):
-        found = _from_cache(g, gamma, k) if plain else None
-        if found is None:
-            solve = solve or _GraphSolver(g, k, solver, target, seed)
-            found = solve(gamma)
-            if plain and found.seconds >= CACHE_SECONDS:
-                write_arrays(_cache_key(g, gamma, k), _to_arrays(found))
-        done[gamma] = found
+    order = sorted(set(wanted), reverse=True)
+    done = {gamma: _from_cache(g, gamma, k) if plain else None for gamma in order}
+    left = [gamma for gamma in order if done[gamma] is None]
+    solve = _GraphSolver(g, k, solver, target, seed) if left else None
+
+    def keep(gamma: float, *, check: bool) -> None:
+        assert solve is not None
+        found = done[gamma] = solve(gamma, check=check)
+        if plain and found.seconds >= CACHE_SECONDS:
+            write_arrays(_cache_key(g, gamma, k), _to_arrays(found))
         if progress is not None:
             progress(found)
-    return [done[gamma] for gamma in wanted]
+
+    for gamma in left:
+        keep(gamma, check=gamma == left[-1])
+    if solve is not None and solve.missed:  # then others may have missed it too
+        for gamma in order[:-1]:
+            keep(gamma, check=True)
+    return [found for gamma in wanted if (found := done[gamma]) is not None]
 
 
 def _check_options(k: int, solver: str) -> None:
@@ -173,12 +181,17 @@ class _GraphSolver:
             for c in np.flatnonzero(~self._small)
         }
 
-    def __call__(self, gamma: float) -> Spectrum:
+    @property
+    def missed(self) -> bool:
+        """Whether a check ever found an eigenvalue that the vectors of other γ had led past."""
+        return any(solver.missed for solver in self._large.values())
+
+    def __call__(self, gamma: float, *, check: bool) -> Spectrum:
         n, k, count = self._g.num_nodes, self._k, self._sizes.size
         u, values = np.zeros((n, k)), np.full((count, k), np.nan)
         residuals = np.zeros(k)
         largest: tuple[float, int, str] = (float("nan"), 0, "none")
-        for components, nodes, pairs in self._solved(gamma):
+        for components, nodes, pairs in self._solved(gamma, check):
             width = pairs.values.shape[1]
             u[nodes, :width] = pairs.vectors
             values[components, :width] = pairs.values
@@ -191,13 +204,13 @@ class _GraphSolver:
         return Spectrum(gamma, values[self._largest], values, residuals, *largest, seconds, u, m)
 
     def _solved(
-        self, gamma: float
+        self, gamma: float, check: bool
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], ComponentPairs]]:
         """Component numbers ``[B]``, their nodes ``[B, n]`` and their eigenpairs."""
         for components, nodes, dense in self._small_batches():
             yield components, nodes, dense_pairs(dense, gamma, k=self._k)
         for c, solver in self._large.items():
-            yield np.array([c]), self._nodes(np.array([c])), solver.solve(gamma)
+            yield np.array([c]), self._nodes(np.array([c])), solver.solve(gamma, check=check)
 
     def _nodes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
         """The nodes ``[B, n]`` of components of one size."""
@@ -255,19 +268,22 @@ def _to_arrays(s: Spectrum) -> dict[str, NDArray[Any]]:
 
 
 def _from_cache(g: Graph, gamma: float, k: int) -> Spectrum | None:
-    stored = read_arrays(_cache_key(g, gamma, k))
-    if stored is None:
+    expected = {
+        "u": ("f", (g.num_nodes, k)),
+        "component_eigenvalues": ("f", (g.num_components, k)),
+        "residuals": ("f", (k,)),
+        "numbers": ("f", (3,)),
+        "solver": ("U", ()),
+    }
+    stored = read_arrays(_cache_key(g, gamma, k)) or {}
+    if {name: (a.dtype.kind, a.shape) for name, a in stored.items()} != expected:
         return None
-    try:
-        u, values = stored["u"], stored["component_eigenvalues"]
-        gap, multiplicity, seconds = (float(number) for number in stored["numbers"])
-        solver, residuals = str(stored["solver"]), stored["residuals"]
-    except (KeyError, ValueError, TypeError):
+    u, values, residuals = stored["u"], stored["component_eigenvalues"], stored["residuals"]
+    gap, multiplicity, seconds = (float(number) for number in stored["numbers"])
+    if not (np.isfinite(u).all() and np.isfinite(residuals).all() and np.isfinite(multiplicity)):
         return None
-    if u.shape != (g.num_nodes, k) or values.shape != (g.num_components, k):
-        return None
-    largest = int(np.bincount(g.components).argmax())
-    m = normalizer(g, gamma)
+    largest, m = int(np.bincount(g.components).argmax()), normalizer(g, gamma)
+    solver = str(stored["solver"])
     return Spectrum(
         gamma, values[largest], values, residuals, gap, int(multiplicity), solver, seconds, u, m
     )

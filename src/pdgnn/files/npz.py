@@ -52,14 +52,15 @@ def parse_npz(file: BinaryIO) -> RawGraph:
     return RawGraph(index, n, weights, names, features, labels, masks)
 
 
-def plain_arrays(file: BinaryIO, wanted: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Those of the `wanted` arrays that the archive holds, none of them ever unpickled."""
+def plain_arrays(file: BinaryIO, wanted: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays in an archive, or those of them that are `wanted`, none ever unpickled."""
     if not zipfile.is_zipfile(file):
         raise InputError("not a whole .npz file; it was cut short or is something else")
     file.seek(0)
     try:
         with np.load(file, allow_pickle=False) as archive:
-            return {key: np.asarray(archive[key]) for key in wanted if key in archive.files}
+            names = archive.files if wanted is None else wanted
+            return {key: np.asarray(archive[key]) for key in names if key in archive.files}
     except DAMAGE as e:
         if "allow_pickle" in str(e):
             raise InputError(

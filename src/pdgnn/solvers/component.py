@@ -111,6 +111,8 @@ class ComponentSolver:
         self._snapshots: Tensor | None = None  # [n, s], as y
         self._further: Tensor = torch.empty(0)  # [n, f], as y
         self._next_solver: str | None = None  # where the first choice gives up
+        self._solved_before = False
+        self.missed = False
         if solver == "auto":
             self._choose()
         if self._solver in ("lu", "amg"):  # both work on the CPU
@@ -125,23 +127,29 @@ class ComponentSolver:
         if self._solver == "lanczos" and (cost <= LU_COST or find_spec("pyamg") is not None):
             self._next_solver = "lu" if cost <= LU_COST else "amg"
 
-    def solve(self, gamma: float) -> ComponentPairs:
-        """The k lowest non-trivial pairs at this γ."""
+    def solve(self, gamma: float, *, check: bool = False) -> ComponentPairs:
+        """The k lowest non-trivial pairs at this γ.
+
+        Vectors of earlier γ may lead past an eigenspace that they have no part of; with `check` a
+        random vector looks for one, and :attr:`missed` says whether there ever was one.
+        """
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         with _one_thread(self._adjacency.nnz < ONE_THREAD_ENTRIES):
-            return self._solve(gamma)
+            return self._solve(gamma, check and self._solved_before)
 
-    def _solve(self, gamma: float) -> ComponentPairs:
+    def _solve(self, gamma: float, check: bool) -> ComponentPairs:
         problem = ComponentProblem(self._adjacency, gamma, device=self._device)
-        pairs = self._iterate(problem)
+        pairs = self._iterate(problem, check=check)
         if not pairs.converged and self._next_solver is not None:
             self._remember(problem, pairs)
             problem = self._switch(gamma)
-            pairs = self._iterate(problem)
+            pairs = self._iterate(problem, check=check)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         self._remember(problem, pairs)
+        self._solved_before = True
+        self.missed |= pairs.missed
         return self._finish(problem, pairs)
 
     def _switch(self, gamma: float) -> ComponentProblem:
@@ -152,7 +160,7 @@ class ComponentSolver:
             self._snapshots, self._further = self._snapshots.cpu(), self._further.cpu()
         return ComponentProblem(self._adjacency, gamma)
 
-    def _iterate(self, problem: ComponentProblem) -> Pairs:
+    def _iterate(self, problem: ComponentProblem, *, check: bool) -> Pairs:
         if self._preconditioner is None:
             self._preconditioner = self._build_preconditioner()
         inverse, root = self._preconditioner, problem.root_m
@@ -172,7 +180,7 @@ class ComponentSolver:
             block=plan.block,
             keep=plan.keep,
             generator=generator,
-            random_start=self._snapshots is None,
+            check=check,
             give_up=None if self._next_solver is None else _slow_lanczos(problem, steps),
         )
 

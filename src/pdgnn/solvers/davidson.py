@@ -46,6 +46,7 @@ class Pairs:
     iterations: int
     separated: bool  # the pair after them is known to be another eigenvalue
     converged: bool
+    missed: bool  # a check found what the start had led past
 
 
 def davidson(
@@ -61,7 +62,7 @@ def davidson(
     block: int,
     keep: int,
     generator: torch.Generator,
-    random_start: bool = True,
+    check: bool = False,
     max_guards: int = 64,
     give_up: Callable[[int, Tensor, Tensor], bool] | None = None,
 ) -> Pairs:
@@ -73,12 +74,12 @@ def davidson(
     Stops when every wanted pair is accurate to :data:`VECTOR_TOLERANCE`, or to rounding, and the
     guard shows that no copy of the last wanted eigenvalue is missing; or when `give_up`, asked with
     the step, the Ritz values and vectors, says so. A start that is not random may lack a whole
-    eigenspace (that of another symmetry, say); a random vector is then developed beside the pairs
-    found, until one such check finds nothing new.
+    eigenspace (that of another symmetry, say); with `check`, a random vector is developed beside
+    the pairs found, until that finds nothing new.
     """
     basis = _Basis(apply, trivial, start, basis_size, generator)
     pairs = wanted + 1
-    known: Tensor | None = None if random_start else torch.empty(0)
+    known: list[Tensor] = []  # what was found before each check
     progress = _Progress(norm)
     for iteration in range(max_iterations + 1):
         values, vectors, images = basis.ritz(pairs)
@@ -88,10 +89,9 @@ def davidson(
         finished = state.separated and (
             state.accurate or progress.stalled(float(norms[: state.end].max()))
         )
-        if finished and known is not None and len(known) + 2 <= basis.room:
-            if state.end == len(known) and torch.allclose(values[: state.end], known, rtol=1e-9):
-                break
-            known = values[: state.end]
+        found = values[: state.end]
+        if finished and check and state.end + 2 <= basis.room and not _same(found, known):
+            known.append(found)
             pairs = state.end + 1 + basis.reseed(state.end + 1, 1)
             continue
         if finished or iteration == max_iterations or basis.size == basis.room:
@@ -107,7 +107,26 @@ def davidson(
         step = residual[:, work]
         basis.expand(step if precondition is None else precondition(step), max(keep, pairs), work)
     further = basis.ritz(pairs + FURTHER)[1][:, pairs:]
-    return Pairs(values, vectors, norms, further, state.end, iteration, state.separated, finished)
+    return Pairs(
+        values,
+        vectors,
+        norms,
+        further,
+        state.end,
+        iteration,
+        separated=state.separated,
+        converged=finished,
+        missed=len(known) > 1,
+    )
+
+
+def _same(found: Tensor, known: list[Tensor]) -> bool:
+    """Whether the last check left what was found as it was."""
+    return (
+        bool(known)
+        and found.shape == known[-1].shape
+        and torch.allclose(found, known[-1], rtol=1e-9, atol=0.0)
+    )
 
 
 @dataclass
