@@ -107,3 +107,20 @@ def lobes(cliques: list[int], paths: int, length: int) -> Graph:
         start = graph.number_of_nodes()
         nx.add_path(graph, [1, *range(start, start + length)])
     return Graph.from_networkx(graph)
+
+
+def three_leaders(copies: int) -> Graph:
+    """Cliques lead at γ = 1, a path at γ = 0, and `copies` regular graphs only in between.
+
+    With γ → 0 a lobe's weight goes from its volume to its number of nodes: for the cliques it
+    falls fastest, for the path slowest, and the regular graphs are the heaviest around γ = 0.2.
+    """
+    graph = nx.complete_graph(8)
+    regular = nx.random_regular_graph(5, 60, seed=3)
+    for lobe in [nx.complete_graph(size) for size in [18, 19, 20, 21] * 3] + [regular] * copies:
+        start = graph.number_of_nodes()
+        graph.add_edges_from((start + i, start + j) for i, j in lobe.edges)
+        graph.add_edge(0, start)
+    start = graph.number_of_nodes()
+    nx.add_path(graph, [0, *range(start, start + 14)])
+    return Graph.from_networkx(graph)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from oracle import ITERATIVE, by_hand, lobes, spider, vector_error
+from oracle import ITERATIVE, by_hand, lobes, spider, three_leaders, vector_error
 from pdgnn import Graph, datasets, eigenpairs, eigenpairs_path
 
 SOLVERS = ("auto", *ITERATIVE)
@@ -133,7 +133,7 @@ def test_the_lowest_is_followed_through_crossings(solver, k):
 def test_an_eigenspace_that_comes_from_far_above(paths, solver, k, seed):
     """At γ = 1 twelve cliques lead; at γ = 0 the paths do, which repeat `paths` − 1 times."""
     g = lobes([*range(25, 37)], paths=paths, length=20)
-    gammas = [1.0, 0.0]
+    gammas = [1.0, 0.01, 0.0]
     check(eigenpairs_path(g, gammas, k=k, solver=solver, seed=seed), g, gammas, k)
 
 
@@ -142,6 +142,26 @@ def test_many_small_steps_lose_no_copy(solver):
     """Each solve starts from clean vectors, in which a copy that rises has hardly any part."""
     g = lobes([*range(30, 38)], paths=3, length=28)
     check(eigenpairs_path(g, GRID, solver=solver), g, GRID)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_eigenspace_that_leads_in_the_middle_alone(solver, k):
+    """Neither end of the path has a reason to know of it."""
+    g = three_leaders(8)
+    gammas = [1.0, 0.4, 0.2, 0.0]
+    assert [by_hand(g, gamma, k).multiplicity for gamma in gammas] == [2, 7, 7, 1]
+    check(eigenpairs_path(g, gammas, k=k, solver=solver), g, gammas, k)
+
+
+@pytest.mark.parametrize(("paths", "k"), [(8, 1), (8, 2), (3, 1)])
+def test_progress_is_told_of_nothing_wrong(paths, k):
+    g = lobes([*range(25, 37)], paths=paths, length=20)
+    told = []
+    found = eigenpairs_path(g, [1.0, 0.01, 0.0], k=k, progress=told.append)
+    assert [s.gamma for s in told] == [1.0, 0.0, 0.01]  # the ends first
+    assert {id(s) for s in told} == {id(s) for s in found}
+    check(told, g, [1.0, 0.0, 0.01], k)
 
 
 def test_minesweeper_keeps_both_copies():

@@ -210,9 +210,8 @@ def _solved(
         return done, None
 
     def tell_next() -> None:
-        left = [value for value in wanted if value not in done]
-        if left:  # the largest is the next
-            progress(f"eigenvalues at γ = {left[-1]:g} ({len(done) + 1} of {len(wanted)})")
+        if len(done) < len(wanted):
+            progress(f"eigenvalues at {len(done) + 1} of {len(wanted)} γ")
 
     def keep(found: Spectrum) -> None:
         done[found.gamma] = found

@@ -53,7 +53,7 @@ class Spectrum:
     eigenvalues: NDArray[np.float64]  # [k]
     component_eigenvalues: NDArray[np.float64] = field(repr=False)  # [components, k]
     residuals: NDArray[np.float64]  # [k], the largest over the components
-    gap: float  # from λ1 to the next distinct eigenvalue, in the largest component
+    gap: float  # from λ1 to the next distinct eigenvalue of the largest component, from above
     multiplicity: int  # of λ1, in the largest component
     solver: str  # that of the largest component
     seconds: float
@@ -105,10 +105,10 @@ def eigenpairs_path(
 ) -> list[Spectrum]:
     """:func:`eigenpairs` at each of `gammas`, in their order, at a fraction of their cost.
 
-    The γ are solved from the largest down, each started from those before it; the factorization or
-    multigrid hierarchy is made once. The last is checked with a random vector for an eigenvalue
-    that came down past the others as γ changed; if there is one, all are checked. `progress` is
-    called with each Spectrum as it is done.
+    The factorization or multigrid hierarchy is made once. The largest γ is solved first, then the
+    smallest, then those between; where a step is costly (multigrid) each starts from the others,
+    and the smallest is checked with a random vector for an eigenvalue that came down past them as γ
+    changed. `progress` is called with each Spectrum as it is done.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
     >>> [round(float(s.eigenvalues[0]), 6) for s in eigenpairs_path(path, [0.0, 0.5, 1.0])]
@@ -120,25 +120,35 @@ def eigenpairs_path(
     _check_options(k, solver)
     target = _checked_device(device)
     plain = cache and solver == "auto" and seed == 0
-    order = sorted(set(wanted), reverse=True)
-    done = {gamma: _from_cache(g, gamma, k) if plain else None for gamma in order}
-    left = [gamma for gamma in order if done[gamma] is None]
-    solve = _GraphSolver(g, k, solver, target, seed) if left else None
-
-    def keep(gamma: float, *, check: bool) -> None:
-        assert solve is not None
-        found = done[gamma] = solve(gamma, check=check)
-        if plain and found.seconds >= CACHE_SECONDS:
-            write_arrays(_cache_key(g, gamma, k), _to_arrays(found))
+    done: dict[float, Spectrum] = {}
+    solve: _GraphSolver | None = None
+    for gamma in _ends_first(sorted(set(wanted), reverse=True)):
+        found = _from_cache(g, gamma, k) if plain else None
+        if found is None:
+            solve = solve or _GraphSolver(g, k, solver, target, seed)
+            found = solve(gamma)
+            if plain and found.seconds >= CACHE_SECONDS:
+                write_arrays(_cache_key(g, gamma, k), _to_arrays(found))
+        done[gamma] = found
         if progress is not None:
             progress(found)
+    return [done[gamma] for gamma in wanted]
 
-    for gamma in left:
-        keep(gamma, check=gamma == left[-1])
-    if solve is not None and solve.missed:  # then others may have missed it too
-        for gamma in order[:-1]:
-            keep(gamma, check=True)
-    return [found for gamma in wanted if (found := done[gamma]) is not None]
+
+def _ends_first(gammas: list[float]) -> list[float]:
+    """The first, the last, then the middle of each part: most are solved between two others.
+
+    >>> _ends_first([1.0, 0.75, 0.5, 0.25, 0.0])
+    [1.0, 0.0, 0.5, 0.75, 0.25]
+    """
+    order = [*gammas[:1], *gammas[1:][-1:]]
+    parts = [(0, len(gammas) - 1)]
+    for first, last in parts:  # grows as it goes
+        middle = (first + last) // 2
+        if middle > first:
+            order.append(gammas[middle])
+            parts += [(first, middle), (middle, last)]
+    return order
 
 
 def _check_options(k: int, solver: str) -> None:
@@ -181,17 +191,12 @@ class _GraphSolver:
             for c in np.flatnonzero(~self._small)
         }
 
-    @property
-    def missed(self) -> bool:
-        """Whether a check ever found an eigenvalue that the vectors of other γ had led past."""
-        return any(solver.missed for solver in self._large.values())
-
-    def __call__(self, gamma: float, *, check: bool) -> Spectrum:
+    def __call__(self, gamma: float) -> Spectrum:
         n, k, count = self._g.num_nodes, self._k, self._sizes.size
         u, values = np.zeros((n, k)), np.full((count, k), np.nan)
         residuals = np.zeros(k)
         largest: tuple[float, int, str] = (float("nan"), 0, "none")
-        for components, nodes, pairs in self._solved(gamma, check):
+        for components, nodes, pairs in self._solved(gamma):
             width = pairs.values.shape[1]
             u[nodes, :width] = pairs.vectors
             values[components, :width] = pairs.values
@@ -204,13 +209,13 @@ class _GraphSolver:
         return Spectrum(gamma, values[self._largest], values, residuals, *largest, seconds, u, m)
 
     def _solved(
-        self, gamma: float, check: bool
+        self, gamma: float
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], ComponentPairs]]:
         """Component numbers ``[B]``, their nodes ``[B, n]`` and their eigenpairs."""
         for components, nodes, dense in self._small_batches():
             yield components, nodes, dense_pairs(dense, gamma, k=self._k)
         for c, solver in self._large.items():
-            yield np.array([c]), self._nodes(np.array([c])), solver.solve(gamma, check=check)
+            yield np.array([c]), self._nodes(np.array([c])), solver.solve(gamma)
 
     def _nodes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
         """The nodes ``[B, n]`` of components of one size."""

@@ -41,9 +41,11 @@ RESIDUAL_TOLERANCE = 1e-8
 """Largest residual ever returned, relative to half the norm of the operator (1 for γ > 0)."""
 ONE_THREAD_ENTRIES = 200_000
 """Below this many entries of A, handing work to a second thread costs more than it saves."""
+MOST_COPIES = 64
+"""Copies of an eigenvalue beyond those wanted that an iterative solver keeps track of."""
 MOST_STEPS = 20_000
 """Steps after which the last solver gives up."""
-SNAPSHOTS = 16
+SNAPSHOTS = 22
 """Vectors kept from solves at other γ to start the next one from."""
 
 
@@ -91,8 +93,9 @@ class ComponentSolver:
     """Solves one component at one γ after another.
 
     What does not depend on γ (the factorization or multigrid hierarchy of L, and the choice of
-    solver) is made once. Vectors of earlier γ start the next solve: y = M^(−½) u is analytic in γ,
-    so that a few of them nearly contain the next one.
+    solver) is made once. Where a step is costly (multigrid), vectors of earlier γ start the next
+    solve: y = M^(−½) u is analytic in γ, so that a few of them nearly contain the next one. Where
+    it is cheap, random vectors do: they lead past nothing.
     """
 
     def __init__(
@@ -111,8 +114,8 @@ class ComponentSolver:
         self._snapshots: Tensor | None = None  # [n, s], as y
         self._further: Tensor = torch.empty(0)  # [n, f], as y
         self._next_solver: str | None = None  # where the first choice gives up
-        self._solved_before = False
-        self.missed = False
+        self._warm_solves = 0  # whose vectors were kept
+        self._suspicious = False
         if solver == "auto":
             self._choose()
         if self._solver in ("lu", "amg"):  # both work on the CPU
@@ -127,18 +130,18 @@ class ComponentSolver:
         if self._solver == "lanczos" and (cost <= LU_COST or find_spec("pyamg") is not None):
             self._next_solver = "lu" if cost <= LU_COST else "amg"
 
-    def solve(self, gamma: float, *, check: bool = False) -> ComponentPairs:
+    def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ.
 
-        Vectors of earlier γ may lead past an eigenspace that they have no part of; with `check` a
-        random vector looks for one, and :attr:`missed` says whether there ever was one.
+        Vectors of earlier γ may lead past an eigenspace that they have no part of. A random vector
+        looks for one at the second γ and, if there was one or an eigenvalue repeats, ever after.
         """
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         with _one_thread(self._adjacency.nnz < ONE_THREAD_ENTRIES):
-            return self._solve(gamma, check and self._solved_before)
+            return self._solve(gamma, check=self._warm_solves == 1 or self._suspicious)
 
-    def _solve(self, gamma: float, check: bool) -> ComponentPairs:
+    def _solve(self, gamma: float, *, check: bool) -> ComponentPairs:
         problem = ComponentProblem(self._adjacency, gamma, device=self._device)
         pairs = self._iterate(problem, check=check)
         if not pairs.converged and self._next_solver is not None:
@@ -147,9 +150,10 @@ class ComponentSolver:
             pairs = self._iterate(problem, check=check)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
-        self._remember(problem, pairs)
-        self._solved_before = True
-        self.missed |= pairs.missed
+        if self._solver == "amg":
+            self._remember(problem, pairs)
+            self._warm_solves += 1
+            self._suspicious |= pairs.missed
         return self._finish(problem, pairs)
 
     def _switch(self, gamma: float) -> ComponentProblem:
@@ -181,6 +185,7 @@ class ComponentSolver:
             keep=plan.keep,
             generator=generator,
             check=check,
+            max_guards=MOST_COPIES,
             give_up=None if self._next_solver is None else _slow_lanczos(problem, steps),
         )
 
@@ -235,6 +240,12 @@ class ComponentSolver:
     def _certify(self, residuals: NDArray[np.float64], pairs: Pairs, norm: float) -> None:
         """No answer leaves here whose residual is too large or whose eigenspace is not whole."""
         limit = RESIDUAL_TOLERANCE * norm / 2
+        if 2 * pairs.values.numel() > self._k + MOST_COPIES and not pairs.separated:
+            raise ConvergenceError(
+                f"λ = {float(pairs.values[0]):.6g} repeats more than {pairs.complete - 1} times on "
+                f"a component of {self._n} nodes, as in a star; such a component is solved up to "
+                f"{DENSE_RESCUE_NODES} nodes only"
+            )
         if not pairs.separated:
             raise ConvergenceError(
                 f"the eigenspace of λ = {float(pairs.values[self._k - 1]):.6g} was not found whole "

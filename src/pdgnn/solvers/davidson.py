@@ -46,7 +46,7 @@ class Pairs:
     iterations: int
     separated: bool  # the pair after them is known to be another eigenvalue
     converged: bool
-    missed: bool  # a check found what the start had led past
+    missed: bool  # a check found what the start had led past, or an eigenvalue repeats
 
 
 def davidson(
@@ -116,7 +116,7 @@ def davidson(
         iteration,
         separated=state.separated,
         converged=finished,
-        missed=len(known) > 1,
+        missed=len(known) > 1 or pairs > wanted + 2,
     )
 
 
@@ -150,8 +150,9 @@ def _assess(values: Tensor, norms: Tensor, vectors: Tensor, *, wanted: int, norm
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
         return _State(end, False, False, worst_first)
     gap = theta[end] - theta[end - 1]
-    guards = range(end, pairs)
-    separated = all(r[j] < GUARD_RESOLUTION * (theta[j] - theta[end - 1]) for j in guards)
+    apart = [GUARD_RESOLUTION * (t - theta[end - 1]) for t in theta]
+    guards = [j for j in range(end, pairs) if r[j] >= apart[j]]  # not known to be distinct yet
+    separated = not guards
     floor = 4 * EPS * norm
     if max(r[:end]) > 1e-3 * gap and not separated:  # far from done: spare the finer look
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
