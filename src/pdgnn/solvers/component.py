@@ -111,6 +111,7 @@ class ComponentSolver:
         self._n = adjacency.shape[0]
         self._solver, self._seed = solver, seed
         self._preconditioner: Preconditioner | None = None
+        self._laplacian: sp.csr_array | None = None
         self._snapshots: Tensor | None = None  # [n, s], as y
         self._further: Tensor = torch.empty(0)  # [n, f], as y
         self._next_solver: str | None = None  # where the first choice gives up
@@ -142,7 +143,7 @@ class ComponentSolver:
             return self._solve(gamma, check=self._warm_solves == 1 or self._suspicious)
 
     def _solve(self, gamma: float, *, check: bool) -> ComponentPairs:
-        problem = ComponentProblem(self._adjacency, gamma, device=self._device)
+        problem = self._problem(gamma)
         pairs = self._iterate(problem, check=check)
         if not pairs.converged and self._next_solver is not None:
             self._remember(problem, pairs)
@@ -162,7 +163,14 @@ class ComponentSolver:
         self._preconditioner, self._device = None, None
         if self._snapshots is not None:
             self._snapshots, self._further = self._snapshots.cpu(), self._further.cpu()
-        return ComponentProblem(self._adjacency, gamma)
+        return self._problem(gamma)
+
+    def _problem(self, gamma: float) -> ComponentProblem:
+        problem = ComponentProblem(
+            self._adjacency, gamma, device=self._device, laplacian=self._laplacian
+        )
+        self._laplacian = problem.laplacian
+        return problem
 
     def _iterate(self, problem: ComponentProblem, *, check: bool) -> Pairs:
         if self._preconditioner is None:
