@@ -8,13 +8,13 @@ sees a whole file or none, also when two processes write at once. It holds plain
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pdgnn.atomic import replacing
 from pdgnn.errors import InputError
 from pdgnn.files.npz import plain_arrays
 
@@ -48,14 +48,7 @@ def write_arrays(key: str, arrays: dict[str, NDArray[Any]]) -> None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file:
-            partial = Path(file.name)
-            try:
-                np.savez(file, allow_pickle=False, **arrays)
-                file.close()
-                partial.replace(folder / f"{key}.npz")
-            except BaseException:
-                partial.unlink(missing_ok=True)
-                raise
+        with replacing(folder / f"{key}.npz") as partial, partial.open("xb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
     except OSError:
         return

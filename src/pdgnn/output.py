@@ -7,7 +7,6 @@ goes wrong before that, what was there stays as it was.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -18,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pdgnn.atomic import replacing
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.sources import Source
@@ -61,13 +61,8 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
     [('a.txt', 'whole')]
     """
     target = Path(path).resolve()  # a link stays a link
-    partial = target.with_name(f".pdgnn-{secrets.token_hex(6)}{target.suffix}")
-    with _as_input_error(path):
-        try:
-            yield partial
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+    with _as_input_error(path), replacing(target) as partial:
+        yield partial
 
 
 @contextmanager

@@ -14,11 +14,12 @@ from torch import Tensor
 from pdgnn.datasets import REGISTRY, load
 from pdgnn.errors import InputError
 from pdgnn.files import READERS, read_graph_file
+from pdgnn.files.npz import SPLITS
 from pdgnn.graph import Graph
 
 __all__ = ["PARTS", "Source", "open_file", "open_source"]
 
-PARTS = ("train", "val", "test")
+PARTS = SPLITS
 
 
 @dataclass

@@ -11,6 +11,7 @@ from itertools import groupby
 from os import PathLike
 from pathlib import Path
 
+from pdgnn.atomic import replacing
 from pdgnn.datasets.checksums import SHA256
 from pdgnn.errors import InputError
 
@@ -88,14 +89,9 @@ def _download(url: str) -> bytes:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write under another name and rename, so that `path` is never half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part-{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as partial:
+        partial.write_bytes(content)
 
 
 def _verified(path: Path, file: RawFile) -> bytes:

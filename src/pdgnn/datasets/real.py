@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.files.npz import parse_npz, plain_arrays
+from pdgnn.files.npz import SPLITS, parse_npz, plain_arrays
 from pdgnn.graph import Graph
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pdgnn.datasets.registry import DatasetInfo
 
 __all__ = ["read_benchmark", "read_planetoid"]
-
-PARTS = ("train", "val", "test")
 
 
 def read_benchmark(info: DatasetInfo, contents: dict[str, bytes]) -> Data:
@@ -50,7 +48,7 @@ def read_benchmark(info: DatasetInfo, contents: dict[str, bytes]) -> Data:
                 f"node_labels runs from {low} to {high}; "
                 f"the graph has the classes 0 to {info.classes - 1}"
             )
-        masks = [raw.masks[part] for part in PARTS]  # [S, N]
+        masks = [raw.masks[part] for part in SPLITS]  # [S, N]
         if (np.sum(masks, axis=0) > 1).any():
             raise InputError("a split has a node in two of train, val and test; mend it")
     return _as_data(info, raw.features, raw.labels, raw.edge_index, [mask.T for mask in masks])
@@ -71,7 +69,7 @@ def read_planetoid(info: DatasetInfo, contents: dict[str, bytes]) -> Data:
         for name, content in graph_files.items():
             (Path(scratch) / name).write_bytes(content)
         data = read_planetoid_data(scratch, info.name)
-    keys = tuple(f"{part}_mask" for part in PARTS)
+    keys = tuple(f"{part}_mask" for part in SPLITS)
     splits = [
         plain_arrays(BytesIO(body), keys) for k, body in contents.items() if k not in graph_files
     ]

@@ -38,7 +38,7 @@ the one after Lanczos."""
 LANCZOS_STEPS, GPU_LANCZOS_STEPS = 300, 10_000
 """Steps that Lanczos may take, or be foreseen to take, before another solver replaces it."""
 RESIDUAL_TOLERANCE = 1e-8
-"""Largest residual ever returned, relative to half the norm of the operator (1 for γ > 0)."""
+"""Largest residual ever returned, relative to half the bound on the norm (1 at γ = 1)."""
 ONE_THREAD_ENTRIES = 200_000
 """Below this many entries of A, handing work to a second thread costs more than it saves."""
 MOST_COPIES = 64
