@@ -7,9 +7,13 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import torch
 
 hypothesis.settings.register_profile("pdgnn", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("pdgnn")
+
+if not torch.cuda.is_available():  # Triton's kernels then run in its interpreter, where it is there
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pdgnn import datasets, homophily, transforms
+    from pdgnn import datasets, homophily, nn, ops, training, transforms
     from pdgnn.direction import average_matrix, derivative_matrix, direction_features
     from pdgnn.distance import diffusion_distance, order_time, spectral_distance
     from pdgnn.errors import ConvergenceError, InputError, PdgnnError
@@ -47,10 +47,13 @@ __all__ = [
     "gradient_node",
     "gradient_nodes",
     "homophily",
+    "nn",
+    "ops",
     "order_time",
     "parameterized_laplacian",
     "rewire",
     "spectral_distance",
+    "training",
     "transforms",
 ]
 
@@ -70,7 +73,7 @@ _NAMES = {
     "spectrum": ("Spectrum", "eigenpairs", "eigenpairs_path"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
-_MODULES = ("datasets", "homophily", "transforms")
+_MODULES = ("datasets", "homophily", "nn", "ops", "training", "transforms")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,18 @@
+"""Layers for any PyG model, the residual backbone, and the models by name."""
+
+from pdgnn.nn.backbone import Backbone
+from pdgnn.nn.conv import PDGATConv, PDGCNConv
+from pdgnn.nn.inputs import GraphInputs, prepare
+from pdgnn.nn.models import MODELS, PDGAT, PDGCN, build
+
+__all__ = [
+    "MODELS",
+    "PDGAT",
+    "PDGCN",
+    "Backbone",
+    "GraphInputs",
+    "PDGATConv",
+    "PDGCNConv",
+    "build",
+    "prepare",
+]

@@ -1,0 +1,176 @@
+"""The residual backbone that every graph model here shares, and the plain MLP.
+
+Each is written for one run. Many runs are one :func:`torch.func.vmap` over their stacked state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pdgnn.nn.blocks import FeedForwardBlock, Noise, Pass, gelu
+from pdgnn.nn.checks import (
+    as_edges,
+    as_weight,
+    check_attr,
+    check_rate,
+    check_seed,
+    check_weight,
+    positive,
+)
+from pdgnn.ops import Edges
+
+__all__ = ["MLP", "Backbone", "BlockFactory", "Residual"]
+
+BlockFactory = Callable[[int, int], nn.Module]
+"""Makes a block for (channels, heads)."""
+
+
+class Residual(nn.Module):
+    """x + block(LayerNorm(x), ...); the block itself adds x, in the pass of its last dropout."""
+
+    def __init__(self, channels: int, block: nn.Module) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+        self.block = block
+
+    def forward(self, x: Tensor, shared: Pass) -> Tensor:
+        """``[N, D]`` to ``[N, D]``."""
+        out: Tensor = self.block(self.norm(x), x, shared)
+        return out
+
+
+class _Noisy(nn.Module):
+    """A model with dropout of its own: the buffers `rate`, `seed` and `step` say which masks.
+
+    They are tensors, so that the runs of one vmap may differ in them, and part of the state_dict.
+    Every forward pass in training mode begins a step.
+    """
+
+    rate: Tensor
+    seed: Tensor
+    step: Tensor
+
+    def __init__(self, dropout: float, seed: int) -> None:
+        super().__init__()
+        self.register_buffer("rate", torch.tensor(check_rate(dropout), dtype=torch.float32))
+        self.register_buffer("seed", torch.tensor(check_seed(seed)))
+        self.register_buffer("step", torch.tensor(0))
+
+    def noise(self) -> Noise:
+        """The dropout of this forward pass."""
+        # A copy, as backward passes still need this step when the next one has begun.
+        step = self.step.add_(1).clone() if self.training else self.step
+        return Noise(self.rate.float(), self.seed, step, active=self.training)
+
+
+class Backbone(_Noisy):
+    """Linear → dropout → GELU, `depth` layers of residual blocks, LayerNorm → Linear.
+
+    A layer is x + block(LayerNorm(x)), once for each of `blocks`, which are called with
+    (hidden_channels, heads). The architecture is that of Platonov et al. (2023).
+
+    Args:
+        in_channels: Features of a node.
+        hidden_channels: D.
+        out_channels: Classes, or 1 for one logit.
+        depth: Layers.
+        heads: Heads of attention, which split D.
+        dropout: Its rate in [0, 1).
+        seed: Of dropout. Parameters are drawn by torch's global generator, as everywhere in torch.
+        blocks: What a layer consists of; default a feed-forward network (ResNet).
+
+    >>> edges = Edges.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> Backbone(5, 8, 3, depth=2)(torch.ones(2, 5), edges).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        depth: int,
+        heads: int = 8,
+        dropout: float = 0.2,
+        seed: int = 0,
+        blocks: Sequence[BlockFactory] = (FeedForwardBlock,),
+    ) -> None:
+        super().__init__(dropout, seed)
+        width = positive("hidden_channels", hidden_channels)
+        self.lin_in = nn.Linear(positive("in_channels", in_channels), width)
+        self.layers = nn.ModuleList(
+            Residual(width, block(width, heads))
+            for _ in range(positive("depth", depth))
+            for block in blocks
+        )
+        self.norm_out = nn.LayerNorm(width)
+        self.lin_out = nn.Linear(width, positive("out_channels", out_channels))
+
+    def forward(
+        self,
+        x: Tensor,
+        edges: Edges | Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """``[N, in_channels]`` to ``[N, out_channels]``.
+
+        Args:
+            x: Features of the nodes.
+            edges: The structure, or PyG's edge_index ``[2, E]``; nothing is added to it.
+            edge_weight: ``[E]``, where the blocks use it: in the slots of `Edges`, or in the order
+                of an edge_index.
+            edge_attr: ``[E, F]``, likewise.
+        """
+        edges = as_edges(edges, x.shape[0])
+        if edge_weight is not None:
+            edge_weight = edges.sorted(check_weight(edge_weight, edges.num_edges))
+        if edge_attr is not None:
+            edge_attr = edges.sorted(check_attr(edge_attr, edges.num_edges))
+        noise = self.noise()
+        x = gelu(self.lin_in, x, noise)
+        shared = Pass(edges, as_weight(edge_weight, x), as_weight(edge_attr, x), noise)
+        for layer in self.layers:
+            x = layer(x, shared)
+        out: Tensor = self.lin_out(self.norm_out(x))
+        return out
+
+
+class MLP(_Noisy):
+    """Linear → dropout → GELU, `depth` times more, then Linear: no residuals, no norm, no graph."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        depth: int,
+        dropout: float = 0.2,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(dropout, seed)
+        width = positive("hidden_channels", hidden_channels)
+        self.lin_in = nn.Linear(positive("in_channels", in_channels), width)
+        self.layers = nn.ModuleList(
+            nn.Linear(width, width) for _ in range(positive("depth", depth))
+        )
+        self.lin_out = nn.Linear(width, positive("out_channels", out_channels))
+
+    def forward(
+        self,
+        x: Tensor,
+        edges: Edges | Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """``[N, in_channels]`` to ``[N, out_channels]``; the graph is not looked at."""
+        noise = self.noise()
+        for lin in (self.lin_in, *self.layers):
+            x = gelu(lin, x, noise)
+        out: Tensor = self.lin_out(x)
+        return out

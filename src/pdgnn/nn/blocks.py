@@ -1,0 +1,239 @@
+"""The blocks of the residual backbone: an aggregation, then a small feed-forward network.
+
+Every block is made by (channels, heads) and called alike, ``block(x, residual, shared)``:
+``[N, D]`` to ``[N, D]``, the `residual` added at the end; what all share is a :class:`Pass`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+from torch_geometric.utils import softmax
+
+from pdgnn.errors import InputError
+from pdgnn.nn.checks import check_heads
+from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot
+
+__all__ = [
+    "AggregateBlock",
+    "AttendBlock",
+    "DotBlock",
+    "FeedForward",
+    "FeedForwardBlock",
+    "Noise",
+    "Pass",
+    "added",
+    "attention",
+    "edge_scores",
+    "gelu",
+    "node_scores",
+]
+
+
+class Noise:
+    """The dropout of one forward pass: a function of (seed, step, place in the pass) alone.
+
+    `rate`, `seed` and `step` are tensors without dimensions.
+    """
+
+    def __init__(self, rate: Tensor, seed: Tensor, step: Tensor, *, active: bool) -> None:
+        self.rate, self.seed, self.step, self.active = rate, seed, step, active
+        self.drawn = 0
+
+    def draw(self) -> tuple[Tensor, Tensor, Tensor, int] | None:
+        """What names the next mask of :func:`pdgnn.ops.activate`; None where nothing is dropped."""
+        if not self.active:
+            return None
+        self.drawn += 1
+        return self.rate, self.seed, self.step, self.drawn - 1
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What all blocks share in one forward pass; per-edge values are in the slots of `edges`."""
+
+    edges: Edges
+    edge_weight: Tensor | None  # [E]
+    edge_attr: Tensor | None  # [E, F]
+    noise: Noise
+
+
+def gelu(lin: nn.Linear, x: Tensor, noise: Noise) -> Tensor:
+    """GELU(dropout(W x + b))."""
+    return activate(F.linear(x, lin.weight), lin.bias, noise=noise.draw())
+
+
+def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: Noise) -> Tensor:
+    """residual + dropout(W x + b)."""
+    return activate(F.linear(x, lin.weight), lin.bias, residual=residual, noise=noise.draw())
+
+
+def node_scores(x: Tensor, *att: Tensor) -> tuple[Tensor, ...]:
+    """⟨att_h, x_nh⟩ for each `att` ``[H, C]``: ``[N, H, C]`` to one ``[N, H]`` each.
+
+    As one matrix product with the block-diagonal ``[D, H]`` of each, so that no product of the
+    size of x is written.
+
+    >>> x = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
+    >>> node_scores(x, torch.tensor([[1.0, 1.0], [0.0, 2.0]]))[0].tolist()
+    [[3.0, 8.0]]
+    """
+    heads = x.shape[-2]
+    own = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
+    columns = torch.cat([(own * a).flatten(1) for a in att])  # [len(att) * H, H * C]
+    scores = F.linear(x.flatten(-2), columns)  # [N, len(att) * H]
+    return torch.split(scores, heads, dim=-1)
+
+
+def edge_scores(weight: Tensor, att: Tensor) -> Tensor:
+    """w_hf = Σ_c att_hc W_hcf, so that ⟨w_h, f_e⟩ = ⟨att_h, W_h f_e⟩: ``[H·C, F]`` to ``[H, F]``.
+
+    The W_e f of the paper is linear in f, and never computed for an edge.
+    """
+    return (weight.reshape(*att.shape, -1) * att[:, :, None]).sum(dim=1)
+
+
+def attention(
+    a_src: Tensor,
+    a_dst: Tensor,
+    edges: Edges,
+    *,
+    edge_attr: Tensor | None = None,
+    w_edge: Tensor | None = None,
+    negative_slope: float = 0.2,
+) -> Tensor:
+    """The attention of each edge and head ``[E, H]``, as :func:`pdgnn.ops.attend` weighs them.
+
+    >>> edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3)
+    >>> attention(torch.zeros(3, 1), torch.zeros(3, 1), edges).flatten().tolist()
+    [0.5, 0.5]
+    """
+    z = a_src[edges.col] + a_dst[edges.row]
+    if edge_attr is not None and w_edge is not None:
+        z = z + edge_attr @ w_edge.T
+    scores = F.leaky_relu(z, negative_slope)
+    p: Tensor = softmax(scores, edges.row.long(), num_nodes=edges.num_targets)
+    return p
+
+
+class FeedForward(nn.Module):
+    """Linear → dropout → GELU → Linear → dropout; `inputs` vectors of width D side by side."""
+
+    def __init__(self, channels: int, *, inputs: int = 1) -> None:
+        super().__init__()
+        self.lin1 = nn.Linear(channels * inputs, channels)
+        self.lin2 = nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor, residual: Tensor, noise: Noise) -> Tensor:
+        """``[N, inputs · D]`` to ``[N, D]``, added to `residual`."""
+        return added(self.lin2, gelu(self.lin1, x, noise), residual, noise)
+
+
+class FeedForwardBlock(nn.Module):
+    """A feed-forward network on each node, without the graph."""
+
+    def __init__(self, channels: int, heads: int = 1) -> None:
+        super().__init__()
+        self.feed_forward = FeedForward(channels)
+
+    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+        """``[N, D]`` to ``[N, D]``."""
+        out: Tensor = self.feed_forward(x, residual, shared.noise)
+        return out
+
+
+class AggregateBlock(nn.Module):
+    """Messages Σ_e w_e x_j with weights that are given, then the feed-forward network.
+
+    With ``sep=True`` the network sees [x, message] side by side.
+    """
+
+    def __init__(self, channels: int, heads: int = 1, *, sep: bool = False) -> None:
+        super().__init__()
+        self.sep = sep
+        self.feed_forward = FeedForward(channels, inputs=1 + sep)
+
+    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+        """``[N, D]`` and edge_weight ``[E]`` to ``[N, D]``."""
+        weight = shared.edge_weight
+        if weight is None:
+            raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
+        message = aggregate(x[:, None], weight[:, None], shared.edges)[:, 0]  # [N, 1, D] and back
+        out: Tensor = self.feed_forward(_seen(x, message, self.sep), residual, shared.noise)
+        return out
+
+
+class AttendBlock(nn.Module):
+    """Graph attention (Section 3.2), then the feed-forward network in the place of W^(l).
+
+    h = W_n x + b; the edge (j, i) has the score LeakyReLU(⟨a_src, h_j⟩ + ⟨a_dst, h_i⟩ +
+    ⟨a_edge, W_e f_ij⟩) in each head, the last term only with `edge_dim`. With ``sep=True`` the
+    network sees [h, message] side by side.
+    """
+
+    def __init__(
+        self, channels: int, heads: int, *, sep: bool = False, edge_dim: int | None = None
+    ) -> None:
+        super().__init__()
+        self.heads, self.width, self.sep = heads, check_heads(channels, heads), sep
+        self.lin = nn.Linear(channels, channels)
+        self.att_src = nn.Parameter(torch.empty(heads, self.width))
+        self.att_dst = nn.Parameter(torch.empty(heads, self.width))
+        self.lin_edge: nn.Linear | None = None
+        self.register_parameter("att_edge", None)
+        if edge_dim is not None:
+            self.lin_edge = nn.Linear(edge_dim, channels, bias=False)
+            self.att_edge = nn.Parameter(torch.empty(heads, self.width))
+        self.feed_forward = FeedForward(channels, inputs=1 + sep)
+        for att in (self.att_src, self.att_dst, self.att_edge):
+            if att is not None:  # as torch draws the weights of a Linear from `width` to 1
+                nn.init.uniform_(att, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))
+
+    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+        """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
+        h = self.lin(x)
+        by_head = h.unflatten(1, (self.heads, self.width))  # [N, H, C]
+        a_src, a_dst = node_scores(by_head, self.att_src, self.att_dst)  # [N, H] each
+        attr, w_edge = None, None
+        if self.lin_edge is not None:
+            attr = shared.edge_attr
+            if attr is None:
+                raise InputError("this model attends to edge features; give edge_attr [E, 2]")
+            w_edge = edge_scores(self.lin_edge.weight, self.att_edge)  # [H, edge_dim]
+        message = attend(by_head, a_src, a_dst, shared.edges, edge_attr=attr, w_edge=w_edge)
+        out: Tensor = self.feed_forward(
+            _seen(h, message.flatten(1), self.sep), residual, shared.noise
+        )
+        return out
+
+
+class DotBlock(nn.Module):
+    """Attention of a graph transformer: softmax over neighbours of ⟨q_i, k_j⟩ / √C, then Linear.
+
+    It has no feed-forward network: a :class:`FeedForwardBlock` of its own follows it.
+    """
+
+    def __init__(self, channels: int, heads: int, *, sep: bool = False) -> None:
+        super().__init__()
+        self.heads, self.width, self.sep = heads, check_heads(channels, heads), sep
+        self.query = nn.Linear(channels, channels)
+        self.key = nn.Linear(channels, channels)
+        self.value = nn.Linear(channels, channels)
+        self.lin = nn.Linear(channels * (1 + sep), channels)
+
+    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+        """``[N, D]`` to ``[N, D]``."""
+        q, k, v = (
+            lin(x).unflatten(1, (self.heads, self.width))  # [N, H, C]
+            for lin in (self.query, self.key, self.value)
+        )
+        message = attend_dot(q, k, v, shared.edges, scale=1 / math.sqrt(self.width)).flatten(1)
+        return added(self.lin, _seen(x, message, self.sep), residual, shared.noise)
+
+
+def _seen(x: Tensor, message: Tensor, sep: bool) -> Tensor:
+    return torch.cat([x, message], dim=1) if sep else message

@@ -1,0 +1,173 @@
+"""What a user hands to a layer or a model, checked and brought to the slots of its edges."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
+
+from pdgnn.errors import InputError
+from pdgnn.ops import Edges
+
+__all__ = [
+    "as_edge_index",
+    "as_edges",
+    "as_weight",
+    "check_attr",
+    "check_degree",
+    "check_heads",
+    "check_range",
+    "check_rate",
+    "check_seed",
+    "check_sizes",
+    "check_sources",
+    "check_weight",
+    "positive",
+]
+
+
+def positive(name: str, value: int, *, least: int = 1) -> int:
+    """`value` if it is a whole number of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError as e:
+        raise InputError(f"{name} must be a whole number, not {value!r}") from e
+    if number < least:
+        raise InputError(f"{name} must be at least {least}, not {value}")
+    return number
+
+
+def check_heads(channels: int, heads: int) -> int:
+    """Channels of one head."""
+    if channels % positive("heads", heads):
+        raise InputError(
+            f"hidden_channels={channels} does not split into heads={heads} equal heads; "
+            "choose a multiple"
+        )
+    return channels // heads
+
+
+def check_rate(p: float) -> float:
+    """A dropout rate in [0, 1)."""
+    if not isinstance(p, int | float) or not 0.0 <= p < 1.0:
+        raise InputError(f"dropout must lie in [0, 1), not {p!r}; at 1 nothing would be left")
+    return float(p)
+
+
+def check_seed(seed: int) -> int:
+    """A seed that fits into a signed 64-bit integer and a torch generator."""
+    if positive("seed", seed, least=0) >= 2**63:
+        raise InputError(f"seed must be below 2**63, not {seed}")
+    return seed
+
+
+def as_edge_index(edge_index: Tensor) -> tuple[Tensor, Tensor | None]:
+    """``[2, E]`` as it is; of a torch.sparse ``adj_t`` (row: target) also its values."""
+    if not isinstance(edge_index, Tensor):
+        raise InputError(
+            f"edge_index must be a tensor [2, E] or Edges, not {type(edge_index).__name__}"
+        )
+    if not is_torch_sparse_tensor(edge_index):
+        return edge_index, None
+    index, values = to_edge_index(edge_index)
+    return index.flip(0), values
+
+
+def check_range(edge_index: Tensor, sources: int, targets: int) -> None:
+    """An error if `edge_index` is not ``[2, E]`` or names nodes that are not there.
+
+    Node ids on a GPU are trusted, as reading them would make the step wait for the device.
+    """
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+        raise InputError(
+            f"edge_index must be integers of shape [2, E], not {edge_index.dtype} of shape "
+            f"{list(edge_index.shape)}"
+        )
+    if edge_index.device.type != "cpu" or not edge_index.numel() or torch.compiler.is_compiling():
+        return
+    for ids, size, side in zip(edge_index, (sources, targets), ("source", "target"), strict=True):
+        low, high = (int(v) for v in ids.aminmax())
+        if low < 0 or high >= size:
+            raise InputError(
+                f"edge_index has {side} {low if low < 0 else high}, but there are {size} {side} "
+                "nodes; renumber the edges from 0, or give x a row for each node"
+            )
+
+
+def check_weight(edge_weight: Tensor, num_edges: int) -> Tensor:
+    """`edge_weight` if it is ``[E]``."""
+    if edge_weight.shape != (num_edges,):
+        raise InputError(
+            f"edge_weight has shape {list(edge_weight.shape)}; give one number for each of "
+            f"{num_edges} edges"
+        )
+    return edge_weight
+
+
+def check_attr(edge_attr: Tensor, num_edges: int, edge_dim: int | None = None) -> Tensor:
+    """`edge_attr` if it is ``[E, edge_dim]``; a single feature may come as ``[E]``."""
+    attr = edge_attr[:, None] if edge_attr.ndim == 1 else edge_attr
+    width = attr.shape[-1] if edge_dim is None else edge_dim
+    if attr.shape != (num_edges, width):
+        raise InputError(
+            f"edge_attr has shape {list(edge_attr.shape)}; give [{num_edges}, {width}], a row of "
+            f"{width} features for each edge"
+        )
+    return attr
+
+
+def check_sources(edges: Edges, sources: int, targets: int) -> Edges:
+    """`edges` if they are between so many nodes."""
+    if (edges.num_sources, edges.num_targets) != (sources, targets):
+        raise InputError(
+            f"these Edges lead from {edges.num_sources} to {edges.num_targets} nodes, but x has "
+            f"{sources} and {targets} rows; build them for this graph"
+        )
+    return edges
+
+
+def as_edges(edges: Edges | Tensor, sources: int, targets: int | None = None) -> Edges:
+    """Checked edges, whose `sorted` brings per-edge values from the order given to their slots.
+
+    Values that come with `Edges` are in slots already, those that come with an edge_index in its
+    order.
+    """
+    targets = sources if targets is None else targets
+    if isinstance(edges, Edges):
+        return replace(check_sources(edges, sources, targets), order=None)
+    edge_index, _ = as_edge_index(edges)
+    check_range(edge_index, sources, targets)
+    return Edges.from_edge_index(edge_index, num_nodes=sources, num_targets=targets)
+
+
+def as_weight(values: Tensor | None, like: Tensor) -> Tensor | None:
+    """Per-edge values in the floating-point type of `like`."""
+    return None if values is None else values.to(like.dtype)
+
+
+def check_degree(
+    degree: Tensor | tuple[Tensor, Tensor], sizes: tuple[int, int], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Degrees of sources and targets ``[N]`` each, of one tensor where they are the same nodes."""
+    src, dst = degree if isinstance(degree, tuple) else (degree, degree)
+    for d, size in zip((src, dst), sizes, strict=True):
+        if d.shape != (size,):
+            raise InputError(
+                f"degree has shape {list(d.shape)} for {size} nodes; give [N], or a pair of "
+                "tensors where sources and targets differ"
+            )
+    return src.to(dtype), dst.to(dtype)
+
+
+def check_sizes(
+    h_src: Tensor, h_dst: Tensor | None, size: tuple[int, int] | None
+) -> tuple[int, int]:
+    """Numbers of sources and targets; without x_dst there are as many targets as sources."""
+    known = (h_src.shape[0], None if h_dst is None else h_dst.shape[0])
+    sources, targets = known if size is None else size
+    if size is not None and (sources != known[0] or known[1] not in (None, targets)):
+        raise InputError(f"size={size} does not fit x with {known[0]} and {known[1]} rows")
+    return known[0], known[0] if targets is None else targets

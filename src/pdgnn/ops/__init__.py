@@ -1,0 +1,16 @@
+"""The two primitives of message passing, and what stands around them, for the CPU and the GPU."""
+
+from pdgnn.ops.backends import BACKENDS, use_backend
+from pdgnn.ops.edges import Edges
+from pdgnn.ops.functional import activate, aggregate, attend, attend_dot, dropout
+
+__all__ = [
+    "BACKENDS",
+    "Edges",
+    "activate",
+    "aggregate",
+    "attend",
+    "attend_dot",
+    "dropout",
+    "use_backend",
+]

@@ -1,0 +1,102 @@
+"""The edges of a graph as the kernels read them: grouped by target, and by source for gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pdgnn.errors import InputError
+
+__all__ = ["Edges"]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """A sparse structure of E edges (j, i), each carrying a message from source j to target i.
+
+    Slot e of the first layout (grouped by target) is where every per-edge value belongs; the second
+    layout (grouped by source) names those slots, for the gradients that flow back along the edges.
+
+    >>> edges = Edges.from_edge_index(torch.tensor([[2, 0, 1], [1, 1, 0]]), num_nodes=3)
+    >>> edges.rowptr.tolist(), edges.col.tolist(), edges.order.tolist()
+    ([0, 1, 3, 3], [1, 2, 0], [2, 0, 1])
+    >>> edges.sorted(torch.tensor([0.2, 0.0, 1.0])).tolist()
+    [1.0, 0.20000000298023224, 0.0]
+    """
+
+    rowptr: Tensor  # [targets + 1]: slots of target i are rowptr[i] .. rowptr[i + 1]
+    col: Tensor  # [E], the source of each slot
+    row: Tensor  # [E], the target of each slot
+    t_rowptr: Tensor  # [sources + 1]
+    t_row: Tensor  # [E], targets, grouped by source
+    t_slot: Tensor  # [E], their slots in the first layout
+    order: Tensor | None = None  # [E], the column of edge_index in each slot; None: as they came
+
+    @property
+    def num_edges(self) -> int:
+        """E."""
+        return self.col.numel()
+
+    @property
+    def num_targets(self) -> int:
+        """How many nodes messages go to."""
+        return self.rowptr.numel() - 1
+
+    @property
+    def num_sources(self) -> int:
+        """How many nodes messages come from."""
+        return self.t_rowptr.numel() - 1
+
+    @classmethod
+    def from_edge_index(
+        cls, edge_index: Tensor, *, num_nodes: int, num_targets: int | None = None
+    ) -> Edges:
+        """From PyG's ``[2, E]``; `num_targets` where sources and targets are two sets of nodes."""
+        if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+            raise InputError(
+                f"edge_index must be integers of shape [2, E], not {edge_index.dtype} of shape "
+                f"{list(edge_index.shape)}"
+            )
+        targets = num_nodes if num_targets is None else num_targets
+        source, target = edge_index
+        order = target.argsort(stable=True)
+        col, row = source[order], target[order]
+        t_order = col.argsort(stable=True)
+        small = max(edge_index.shape[1], num_nodes, targets) < 2**31
+        index = torch.int32 if small else torch.int64
+        return cls(
+            _pointers(row, targets).to(index),
+            col.to(index),
+            row.to(index),
+            _pointers(col[t_order], num_nodes).to(index),
+            row[t_order].to(index),
+            t_order.to(index),
+            order,
+        )
+
+    def sorted(self, values: Tensor) -> Tensor:
+        """Values ``[E, ...]`` in the order of edge_index, brought to their slots."""
+        return values if self.order is None else values[self.order]
+
+    def unsorted(self, values: Tensor) -> Tensor:
+        """Values ``[E, ...]`` of the slots, brought back to the order of edge_index."""
+        if self.order is None:
+            return values
+        return torch.empty_like(values).index_copy(0, self.order, values)
+
+    def to(self, device: torch.device | str) -> Edges:
+        """The same on another device."""
+        order = None if self.order is None else self.order.to(device)
+        moved = (t.to(device) for t in self.tensors())
+        return Edges(*moved, order)  # type: ignore[call-arg]
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What every kernel takes, in this order."""
+        return self.rowptr, self.col, self.row, self.t_rowptr, self.t_row, self.t_slot
+
+
+def _pointers(index: Tensor, size: int) -> Tensor:
+    """Where each of `size` groups of the sorted `index` begins, ``[size + 1]``."""
+    return torch.searchsorted(index, torch.arange(size + 1, device=index.device))

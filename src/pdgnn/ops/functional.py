@@ -1,0 +1,119 @@
+"""`aggregate`, `attend`, `attend_dot`, `dropout` and `activate`: one run in, one run out.
+
+Under :func:`torch.func.vmap` many runs are one kernel launch (see :mod:`pdgnn.ops.library`). The
+form is picked by the device (see :mod:`pdgnn.ops.backends`): Triton on a GPU, numba on the CPU,
+plain torch elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch  # noqa: F401 (the examples use it)
+from torch import Tensor
+
+from pdgnn.errors import InputError
+from pdgnn.ops import autograd
+from pdgnn.ops.edges import Edges
+
+__all__ = ["activate", "aggregate", "attend", "attend_dot", "dropout"]
+
+
+def _apply(function: Any, *args: Any) -> Any:
+    return function.apply(*args)
+
+
+def aggregate(x: Tensor, weight: Tensor, edges: Edges) -> Tensor:
+    """out_i = Σ_e w_e x_j over the edges e = (j, i): ``[N, H, C]`` to ``[targets, H, C]``.
+
+    `weight` is ``[E, H]``, or ``[E, 1]`` for all heads alike, in the slots of `edges`.
+
+    >>> edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3)
+    >>> x = torch.tensor([[[1.0]], [[2.0]], [[4.0]]])
+    >>> aggregate(x, torch.tensor([[0.5], [0.25]]), edges).flatten().tolist()
+    [2.0, 0.0, 0.0]
+    """
+    out: Tensor = _apply(autograd.Aggregate, x[None], weight[None], *edges.tensors())
+    return out[0]
+
+
+def attend(
+    x: Tensor,
+    a_src: Tensor,
+    a_dst: Tensor,
+    edges: Edges,
+    *,
+    edge_attr: Tensor | None = None,
+    w_edge: Tensor | None = None,
+    mask: Tensor | None = None,
+    negative_slope: float = 0.2,
+) -> Tensor:
+    """out_i = Σ_e p_e m_e x_j with p = softmax over the edges into i of LeakyReLU(z_e).
+
+    z_e = a_src_j + a_dst_i + ⟨w_edge, f_e⟩. x ``[N, H, C]``, a_src ``[N, H]``, a_dst
+    ``[targets, H]``; the features f = `edge_attr` ``[E, F]`` with w_edge ``[H, F]``, and the mask m
+    ``[E, H]`` (dropout of attention) are optional, in the slots of `edges`.
+
+    >>> edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3)
+    >>> x = torch.tensor([[[1.0]], [[2.0]], [[4.0]]])
+    >>> attend(x, torch.zeros(3, 1), torch.zeros(3, 1), edges).flatten().tolist()
+    [3.0, 0.0, 0.0]
+    """
+    if (edge_attr is None) != (w_edge is None):
+        raise InputError("edge_attr and w_edge belong together; give both or neither")
+    batched = [None if t is None else t[None] for t in (edge_attr, w_edge, mask)]
+    out, _ = _apply(
+        autograd.Attend,
+        x[None],
+        a_src[None],
+        a_dst[None],
+        *batched,
+        negative_slope,
+        *edges.tensors(),
+    )
+    result: Tensor = out[0]
+    return result
+
+
+def attend_dot(q: Tensor, k: Tensor, v: Tensor, edges: Edges, *, scale: float) -> Tensor:
+    """out_i = Σ_e p_e v_j with p = softmax over the edges into i of scale · ⟨q_i, k_j⟩.
+
+    q ``[targets, H, C]``, k and v ``[N, H, C]``.
+    """
+    out, _ = _apply(autograd.AttendDot, q[None], k[None], v[None], scale, *edges.tensors())
+    result: Tensor = out[0]
+    return result
+
+
+def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, *, layer: int) -> Tensor:
+    """Dropout whose mask is a function of (seed, step, layer, element), so of one run alone.
+
+    p, seed and step are tensors without dimensions. Nothing is kept for the backward pass.
+
+    >>> one = [torch.tensor(0.5), torch.tensor(3), torch.tensor(0)]
+    >>> dropout(torch.ones(8), *one, layer=1).tolist()
+    [2.0, 0.0, 0.0, 2.0, 2.0, 0.0, 2.0, 0.0]
+    """
+    out: Tensor = _apply(autograd.Dropout, x[None], p[None], seed[None], step[None], layer)
+    return out[0]
+
+
+def activate(
+    h: Tensor,
+    bias: Tensor,
+    *,
+    residual: Tensor | None = None,
+    noise: tuple[Tensor, Tensor, Tensor, int] | None = None,
+) -> Tensor:
+    """What follows a matrix product in the models: GELU(dropout(h + bias)), in one pass.
+
+    With a `residual` it is residual + dropout(h + bias). h ``[N, D]``, bias ``[D]``; `noise` are
+    the p, seed, step and layer of :func:`dropout`, and None drops nothing.
+
+    >>> activate(torch.tensor([[1.0]]), torch.tensor([2.0]), residual=torch.tensor([[4.0]])).item()
+    7.0
+    """
+    rate, seed, step, layer = (None, None, None, 0) if noise is None else noise
+    tensors = [None if t is None else t[None] for t in (h, bias, residual, rate, seed, step)]
+    out: Tensor = _apply(autograd.Activate, *tensors, layer)
+    return out[0]

@@ -1,0 +1,218 @@
+"""The kernels as plain torch, on any device: what the fast forms are tested against.
+
+Every tensor has a batch of B runs in front; where a run's values are shared, that dimension is 1.
+`x` is ``[B, N, H, C]``, a value of an edge and head ``[B, E, H]`` in the slots of
+:class:`~pdgnn.ops.edges.Edges`. These forms build the B × E × H × C messages; the others do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Structure = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+"""rowptr, col, row, t_rowptr, t_row, t_slot of :class:`~pdgnn.ops.edges.Edges`."""
+Noise = tuple[Tensor, Tensor, Tensor, int]
+"""p, seed, step and layer of :func:`dropout`."""
+Drop = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+
+
+def segment_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """Sums of ``[B, E, ...]`` over the edges that `index` ``[E]`` gives to each of `size` nodes."""
+    zeros = values.new_zeros(values.shape[0], size, *values.shape[2:])
+    return zeros.index_add(1, index, values)
+
+
+def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
+    """out_i = Σ_e w_e x_j over the edges e = (j, i); `weight` is ``[1 or B, E, 1 or H]``."""
+    rowptr, col, row, *_ = structure
+    return segment_sum(weight[..., None] * x[:, col], row, rowptr.numel() - 1)
+
+
+def spmm_transposed(g: Tensor, weight: Tensor, structure: Structure) -> Tensor:
+    """out_j = Σ_e w_e g_i over the edges e = (j, i): the gradient of :func:`spmm` to x."""
+    _, col, row, t_rowptr, *_ = structure
+    return segment_sum(weight[..., None] * g[:, row], col, t_rowptr.numel() - 1)
+
+
+def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
+    """⟨g_i, x_j⟩ of each edge and head, ``[B, E, H]``."""
+    _, col, row, *_ = structure
+    return (g[:, row] * x[:, col]).sum(dim=-1)
+
+
+def edge_sum(values: Tensor, structure: Structure) -> Tensor:
+    """Σ_e v_e over the edges into each target, ``[B, E, H]`` to ``[B, targets, H]``."""
+    rowptr, _, row, *_ = structure
+    return segment_sum(values, row, rowptr.numel() - 1)
+
+
+def _logits(
+    a_src: Tensor,
+    a_dst: Tensor,
+    edge_attr: Tensor | None,
+    w_edge: Tensor | None,
+    structure: Structure,
+) -> Tensor:
+    """z_e = a_src_j + a_dst_i + ⟨w_edge, f_e⟩ before the LeakyReLU, ``[B, E, H]``."""
+    _, col, row, *_ = structure
+    z = a_src[:, col] + a_dst[:, row]
+    if edge_attr is not None and w_edge is not None:
+        z = z + edge_attr @ w_edge.transpose(1, 2)  # [1 or B, E, F] @ [B, F, H]
+    return z
+
+
+def _softmax(s: Tensor, structure: Structure) -> tuple[Tensor, Tensor]:
+    """Softmax over the edges into each target ``[B, E, H]``, and log Σ exp ``[B, targets, H]``."""
+    rowptr, _, row, *_ = structure
+    targets = rowptr.numel() - 1
+    top = s.new_full((s.shape[0], targets, s.shape[2]), -torch.inf)
+    top = top.scatter_reduce(1, row.long()[None, :, None].expand_as(s), s, "amax")
+    top = torch.where(top.isinf(), 0.0, top)  # targets without edges
+    lse = segment_sum((s - top[:, row]).exp(), row, targets).log() + top
+    return (s - lse[:, row]).exp(), lse
+
+
+def _leaky(z: Tensor, slope: float) -> Tensor:
+    return torch.where(z > 0, z, slope * z)
+
+
+def attend(
+    x: Tensor,
+    a_src: Tensor,
+    a_dst: Tensor,
+    edge_attr: Tensor | None,
+    w_edge: Tensor | None,
+    mask: Tensor | None,
+    structure: Structure,
+    slope: float,
+) -> tuple[Tensor, Tensor]:
+    """out_i = Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j, and log Σ exp of the scores.
+
+    x ``[B, N, H, C]``, a_src ``[B, N, H]``, a_dst ``[B, targets, H]``, edge_attr
+    ``[1 or B, E, F]``, w_edge ``[B, H, F]``, mask ``[B, E, H]``.
+    """
+    s = _leaky(_logits(a_src, a_dst, edge_attr, w_edge, structure), slope)
+    p, lse = _softmax(s, structure)
+    return spmm(x, p if mask is None else p * mask, structure), lse
+
+
+def attend_backward(
+    g: Tensor,
+    x: Tensor,
+    a_src: Tensor,
+    a_dst: Tensor,
+    edge_attr: Tensor | None,
+    w_edge: Tensor | None,
+    mask: Tensor | None,
+    lse: Tensor,
+    inner: Tensor,
+    structure: Structure,
+    slope: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, to a_src, and to each z_e ``[B, E, H]``.
+
+    `inner` ``[B, targets, H]`` is ⟨g_i, out_i⟩ = Σ_e p_e ∂/∂p_e. With p_e = exp(s_e − lse_i):
+    ∂s_e = p_e (m_e ⟨g_i, x_j⟩ − inner_i), ∂z_e = LeakyReLU′(z_e) ∂s_e, ∂x_j = Σ_e p_e m_e g_i.
+    """
+    _, col, row, t_rowptr, *_ = structure
+    z = _logits(a_src, a_dst, edge_attr, w_edge, structure)
+    p = (_leaky(z, slope) - lse[:, row]).exp()
+    m = torch.ones_like(p) if mask is None else mask
+    ds = p * (m * sddmm(g, x, structure) - inner[:, row])
+    dz = torch.where(z > 0, ds, slope * ds)
+    dx = spmm_transposed(g, p * m, structure)
+    return dx, segment_sum(dz, col, t_rowptr.numel() - 1), dz
+
+
+def attend_dot(
+    q: Tensor, k: Tensor, v: Tensor, structure: Structure, scale: float
+) -> tuple[Tensor, Tensor]:
+    """out_i = Σ_e softmax_e(scale ⟨q_i, k_j⟩) v_j, and log Σ exp; q ``[B, targets, H, C]``."""
+    p, lse = _softmax(scale * sddmm(q, k, structure), structure)
+    return spmm(v, p, structure), lse
+
+
+def attend_dot_backward(
+    g: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lse: Tensor,
+    inner: Tensor,
+    structure: Structure,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to k, to v, and to each scale-free score ⟨q_i, k_j⟩ ``[B, E, H]``."""
+    row = structure[2]
+    p = (scale * sddmm(q, k, structure) - lse[:, row]).exp()
+    ds = scale * p * (sddmm(g, v, structure) - inner[:, row])
+    return spmm_transposed(q, ds, structure), spmm_transposed(g, p, structure), ds
+
+
+def _mix(x: Tensor) -> Tensor:
+    """A bijection of 32-bit integers whose output bits look random (held in int64)."""
+    x = x ^ (x >> 16)
+    x = (x * 0x7FEB352D) & 0xFFFFFFFF
+    x = x ^ (x >> 15)
+    x = (x * 0x846CA68B) & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def random_bits(seed: Tensor, step: Tensor, layer: int, size: int) -> Tensor:
+    """24 random bits for each of `size` elements of each run, ``[B, size]``, from these alone.
+
+    They depend on the run's seed, the step, the layer and the element, not on the other runs.
+    """
+    low, high = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+    key = _mix(_mix(_mix(low ^ 0x9E3779B9) ^ high) ^ (step & 0xFFFFFFFF))  # [B]
+    key = _mix(key ^ (layer & 0xFFFFFFFF))[:, None]
+    second = _mix(key ^ 0x85EBCA6B)
+    element = torch.arange(size, device=seed.device)[None]
+    first = _mix((element & 0xFFFFFFFF) ^ key) ^ (element >> 32)
+    return _mix((first + second) & 0xFFFFFFFF) >> 8
+
+
+def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
+    """x where its random number in [0, 1) is at least p, scaled by 1 / (1 − p); else 0.
+
+    x ``[B, ...]``; p (float32) and seed (int64) ``[B]``; step ``[1]``.
+    """
+    flat = x.reshape(x.shape[0], -1)
+    number = random_bits(seed, step, layer, flat.shape[1]).to(torch.float32) * 2.0**-24
+    keep = number >= p[:, None]
+    scale = torch.where(p < 1, 1 / (1 - p), 0.0).to(x.dtype)
+    return torch.where(keep, flat * scale[:, None], 0.0).reshape(x.shape)
+
+
+def _noised(h: Tensor, bias: Tensor, noise: Noise | None, drop: Drop) -> Tensor:
+    u = h + bias[:, None]
+    return u if noise is None else drop(u, *noise)
+
+
+def activate(
+    h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None, drop: Drop = dropout
+) -> Tensor:
+    """What follows a matrix product h ``[B, N, D]``: u = dropout(h + bias), then GELU(u).
+
+    With a `residual` ``[B, N, D]`` it is residual + u instead. bias is ``[B, D]``; no `noise`, no
+    dropout. `drop` is the form of :func:`dropout` to use.
+    """
+    u = _noised(h, bias, noise, drop)
+    return torch.nn.functional.gelu(u) if residual is None else residual + u
+
+
+def activate_backward(
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None, drop: Drop = dropout
+) -> Tensor:
+    """The gradient to h ``[B, N, D]``; that to bias is its sum over nodes."""
+    if gelu:
+        g = torch.ops.aten.gelu_backward(g, _noised(h, bias, noise, drop))
+    return g if noise is None else drop(g, *noise)
+
+
+def feature_grad(dz: Tensor, edge_attr: Tensor) -> Tensor:
+    """Σ_e ∂z_e f_e of each head, ``[B, H, F]``: the gradient to w_edge."""
+    return dz.transpose(1, 2) @ edge_attr.to(dz.dtype)

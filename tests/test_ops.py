@@ -1,0 +1,369 @@
+"""The primitives against dense NumPy, in every form there is, with gradients, vmap and compile."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pdgnn.errors import InputError
+from pdgnn.ops import (
+    BACKENDS,
+    Edges,
+    activate,
+    aggregate,
+    attend,
+    attend_dot,
+    dropout,
+    use_backend,
+)
+
+triton = pytest.param(
+    "gpu", marks=pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+)
+every_backend = pytest.mark.parametrize("backend", ["reference", "cpu", triton])
+
+
+def device(backend: str) -> str:
+    return "cuda" if backend == "gpu" and torch.cuda.is_available() else "cpu"
+
+
+class Case:
+    """A random multigraph from `sources` to `targets` with values on it, float64."""
+
+    def __init__(self, seed: int, *, sources=7, targets=5, edges=18, heads=2, channels=3):
+        rng = np.random.default_rng(seed)
+        self.source = rng.integers(sources, size=edges)
+        self.target = rng.integers(targets, size=edges)
+        self.x = rng.normal(size=(sources, heads, channels))
+        self.q = rng.normal(size=(targets, heads, channels))
+        self.k = rng.normal(size=(sources, heads, channels))
+        self.weight = rng.normal(size=(edges, heads))
+        self.a_src = rng.normal(size=(sources, heads))
+        self.a_dst = rng.normal(size=(targets, heads))
+        self.attr = rng.normal(size=(edges, 2))
+        self.w_edge = rng.normal(size=(heads, 2))
+        self.mask = rng.integers(2, size=(edges, heads)) * 2.0
+
+    def edges(self, where: str = "cpu") -> Edges:
+        index = torch.tensor(np.stack([self.source, self.target]))
+        return Edges.from_edge_index(index, num_nodes=len(self.x), num_targets=len(self.a_dst)).to(
+            where
+        )
+
+    def tensors(self, *names: str, where: str = "cpu", grad: bool = False) -> list[torch.Tensor]:
+        found = [torch.tensor(getattr(self, name), device=where) for name in names]
+        return [t.requires_grad_() for t in found] if grad else found
+
+    def summed(self, weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Σ_e w_e v_j, edge by edge."""
+        out = np.zeros((len(self.a_dst), *values.shape[1:]))
+        for e, (j, i) in enumerate(zip(self.source, self.target, strict=True)):
+            out[i] += weight[e][:, None] * values[j]
+        return out
+
+    def softmax(self, score: np.ndarray) -> np.ndarray:
+        """Over the edges into each target."""
+        p = np.zeros_like(score)
+        for i in range(len(self.a_dst)):
+            mine = self.target == i
+            e = np.exp(score[mine] - score[mine].max(axis=0, initial=-1e300))
+            p[mine] = e / e.sum(axis=0)
+        return p
+
+    def logits(self) -> np.ndarray:
+        return self.a_src[self.source] + self.a_dst[self.target]
+
+
+shapes = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "sources": st.integers(1, 9),
+        "targets": st.integers(1, 9),
+        "edges": st.integers(0, 40),
+        "heads": st.integers(1, 3),
+        "channels": st.integers(1, 6),
+    }
+)
+
+
+@every_backend
+@settings(max_examples=25)
+@given(shape=shapes)
+def test_aggregate_is_a_sum_over_incoming_edges(backend, shape):
+    case, where = Case(**shape), device(backend)
+    x, weight = case.tensors("x", "weight", where=where)
+    edges = case.edges(where)
+    with use_backend(backend):
+        per_head = aggregate(x, edges.sorted(weight), edges)
+        alike = aggregate(x, edges.sorted(weight[:, :1]), edges)
+    one = np.repeat(case.weight[:, :1], x.shape[1], axis=1)
+    np.testing.assert_allclose(per_head.cpu(), case.summed(case.weight, case.x), atol=1e-12)
+    np.testing.assert_allclose(alike.cpu(), case.summed(one, case.x), atol=1e-12)
+
+
+@every_backend
+@pytest.mark.parametrize("slope", [0.2, 0.0])
+@settings(max_examples=25)
+@given(shape=shapes)
+def test_attend_is_softmax_of_leaky_scores(backend, slope, shape):
+    case, where = Case(**shape), device(backend)
+    x, a_src, a_dst, attr, w_edge, mask = case.tensors(
+        "x", "a_src", "a_dst", "attr", "w_edge", "mask", where=where
+    )
+    edges = case.edges(where)
+    with use_backend(backend):
+        plain = attend(x, a_src, a_dst, edges, negative_slope=slope)
+        full = attend(
+            x,
+            a_src,
+            a_dst,
+            edges,
+            edge_attr=edges.sorted(attr),
+            w_edge=w_edge,
+            mask=edges.sorted(mask),
+            negative_slope=slope,
+        )
+    z = case.logits()
+    p = case.softmax(np.where(z > 0, z, slope * z))
+    np.testing.assert_allclose(plain.cpu(), case.summed(p, case.x), atol=1e-12)
+    z = z + case.attr @ case.w_edge.T
+    p = case.softmax(np.where(z > 0, z, slope * z)) * case.mask
+    np.testing.assert_allclose(full.cpu(), case.summed(p, case.x), atol=1e-12)
+
+
+@every_backend
+@settings(max_examples=25)
+@given(shape=shapes)
+def test_attend_dot_is_softmax_of_products(backend, shape):
+    case, where = Case(**shape), device(backend)
+    q, k, v = case.tensors("q", "k", "x", where=where)
+    with use_backend(backend):
+        out = attend_dot(q, k, v, case.edges(where), scale=0.3)
+    score = 0.3 * (case.q[case.target] * case.k[case.source]).sum(axis=-1)
+    np.testing.assert_allclose(out.cpu(), case.summed(case.softmax(score), case.x), atol=1e-12)
+
+
+def calls(case: Case, where: str):
+    """Each op as a function of the tensors that it is differentiable in."""
+    edges = case.edges(where)
+    mask = edges.sorted(case.tensors("mask", where=where)[0]).float()
+    noise = (torch.tensor(0.3), torch.tensor(7), torch.tensor(2))
+    noise = tuple(t.to(where) for t in noise)
+    return {
+        "aggregate": (("x", "weight"), lambda x, w: aggregate(x, w, edges)),
+        "one weight": (("x", "attr"), lambda x, w: aggregate(x, w[:, :1], edges)),
+        "attend": (("x", "a_src", "a_dst"), lambda x, s, d: attend(x, s, d, edges)),
+        "features": (
+            ("x", "a_src", "a_dst", "attr", "w_edge"),
+            lambda x, s, d, f, w: attend(x, s, d, edges, edge_attr=f, w_edge=w, mask=mask),
+        ),
+        "attend_dot": (("q", "k", "x"), lambda q, k, v: attend_dot(q, k, v, edges, scale=0.3)),
+        "dropout": (("x",), lambda x: dropout(x, *noise, layer=3)),
+        "activate": (("weight", "w_edge"), lambda h, w: activate(h, w[:, 0], noise=(*noise, 3))),
+        "residual": (
+            ("weight", "w_edge", "attr"),
+            lambda h, w, r: activate(h, w[:, 0], residual=r, noise=(*noise, 3)),
+        ),
+        "no noise": (("weight", "w_edge"), lambda h, w: activate(h, w[:, 0])),
+    }
+
+
+OPS = list(calls(Case(0), "cpu"))
+
+
+@every_backend
+@pytest.mark.parametrize("op", OPS)
+def test_gradients(backend, op):
+    case = Case(3, sources=4, targets=3, edges=7, heads=2, channels=2)
+    names, function = calls(case, device(backend))[op]
+    tensors = case.tensors(*names, where=device(backend), grad=True)
+    with use_backend(backend):
+        assert torch.autograd.gradcheck(function, tensors)
+
+
+@every_backend
+@pytest.mark.parametrize("op", OPS)
+def test_vmap_is_one_run_after_another(backend, op):
+    where = device(backend)
+    names, function = calls(Case(0), where)[op]
+    runs = [Case(seed).tensors(*names, where=where) for seed in (1, 2, 3)]
+    stacked = [torch.stack(of_run).requires_grad_() for of_run in zip(*runs, strict=True)]
+    with use_backend(backend):
+        together = torch.vmap(function)(*stacked)
+        apart = torch.stack([function(*run) for run in zip(*stacked, strict=True)])
+        torch.testing.assert_close(together, apart, atol=1e-13, rtol=0)
+        got = torch.autograd.grad(together.sin().sum(), stacked)
+        want = torch.autograd.grad(apart.sin().sum(), stacked)
+        each = torch.func.vmap(
+            torch.func.grad(lambda *t: function(*t).sin().sum(), tuple(range(len(names))))
+        )(*(t.detach() for t in stacked))
+    torch.testing.assert_close(got, want, atol=1e-13, rtol=0)
+    torch.testing.assert_close(each, want, atol=1e-13, rtol=0)
+
+
+@every_backend
+def test_what_runs_share_is_given_once(backend):
+    """Weights and features without a mapped dimension, with their gradients summed over runs."""
+    where = device(backend)
+    case = Case(5)
+    edges = case.edges(where)
+    weight, attr = case.tensors("weight", "attr", where=where, grad=True)
+    x = torch.stack([Case(s).tensors("x", where=where)[0] for s in (1, 2)])
+    a_src, a_dst, w_edge = case.tensors("a_src", "a_dst", "w_edge", where=where)
+
+    def both(x, weight, attr):
+        out = attend(x, a_src, a_dst, edges, edge_attr=attr, w_edge=w_edge)
+        return aggregate(x, weight, edges) + out
+
+    with use_backend(backend):
+        together = torch.vmap(both, in_dims=(0, None, None))(x, weight, attr)
+        apart = torch.stack([both(one, weight, attr) for one in x])
+        got = torch.autograd.grad(together.sin().sum(), (weight, attr))
+        want = torch.autograd.grad(apart.sin().sum(), (weight, attr))
+    torch.testing.assert_close(together, apart, atol=1e-13, rtol=0)
+    torch.testing.assert_close(got, want, atol=1e-13, rtol=0)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_compiles_whole(op):
+    names, function = calls(Case(4), "cpu")[op]
+    tensors = Case(4).tensors(*names, grad=True)
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*tensors), function(*tensors), atol=0, rtol=0)
+    got = torch.autograd.grad(compiled(*tensors).sin().sum(), tensors)
+    want = torch.autograd.grad(function(*tensors).sin().sum(), tensors)
+    torch.testing.assert_close(got, want, atol=1e-13, rtol=0)
+
+
+@every_backend
+@pytest.mark.parametrize("op", OPS)
+def test_single_precision_is_close_to_double(backend, op):
+    where = device(backend)
+    case = Case(6, sources=20, targets=9, edges=70, heads=2, channels=17)
+    names, function = calls(case, where)[op]
+    exact = case.tensors(*names, where=where, grad=True)
+    rough = [t.detach().float().requires_grad_() for t in exact]
+    with use_backend(backend):
+        got, want = function(*rough), function(*exact)
+        grads = torch.autograd.grad(got.sin().sum(), rough)
+        true = torch.autograd.grad(want.sin().sum(), exact)
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got.double(), want, atol=2e-5, rtol=2e-5)
+    for a, b in zip(grads, true, strict=True):
+        torch.testing.assert_close(a.double(), b, atol=2e-4, rtol=2e-4)
+
+
+@every_backend
+def test_large_scores_do_not_overflow(backend):
+    where = device(backend)
+    edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3).to(where)
+    x = torch.tensor([1.0, 2.0, 4.0], device=where)[:, None, None]
+    a = torch.tensor([0.0, 1e4, 1e4 + 1], device=where)[:, None]
+    with use_backend(backend):
+        out = attend(x, a, torch.zeros_like(a), edges)
+    share = 1 / (1 + np.e)
+    assert out[0].item() == pytest.approx(2 * share + 4 * (1 - share), rel=1e-3)
+
+
+@every_backend
+def test_nan_stays_in_its_run(backend):
+    where = device(backend)
+    case = Case(2)
+    edges = case.edges(where)
+    x, a_src, a_dst = case.tensors("x", "a_src", "a_dst", where=where)
+    broken = torch.stack([x, torch.full_like(x, torch.nan), x])
+    with use_backend(backend):
+        out = torch.vmap(lambda x: attend(x, a_src, a_dst, edges))(broken)
+        alone = attend(x, a_src, a_dst, edges)
+    assert out[1].isnan().any()
+    torch.testing.assert_close(out[0], alone, atol=0, rtol=0)
+    torch.testing.assert_close(out[2], alone, atol=0, rtol=0)
+
+
+@every_backend
+def test_dropout_is_the_same_in_every_form(backend):
+    where = device(backend)
+    x = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
+    p, seed = torch.tensor([0.0, 0.3, 0.9]), torch.tensor([1, 2**40 + 5, 2**62])
+
+    def run(where):
+        return torch.vmap(lambda x, p, s: dropout(x, p, s, torch.tensor(3, device=where), layer=2))(
+            x.to(where), p.to(where), seed.to(where)
+        ).cpu()
+
+    with use_backend(backend):
+        found = run(where)
+    with use_backend("reference"):
+        expected = run("cpu")
+    assert torch.equal(found, expected)
+    assert torch.equal(found[0], x[0])  # p = 0 keeps all
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
+def test_dropout_keeps_its_share_and_its_mean(p):
+    one = [torch.tensor(p), torch.tensor(11), torch.tensor(4)]
+    kept = dropout(torch.ones(400, 500), *one, layer=1)
+    sigma = (p * (1 - p) / kept.numel()) ** 0.5
+    assert (kept > 0).float().mean().item() == pytest.approx(1 - p, abs=5 * sigma)
+    for along in (0, 1):  # no row or column stands out
+        share = (kept > 0).float().mean(dim=along)
+        assert ((share - (1 - p)).abs() < 6 * (p * (1 - p) / kept.shape[along]) ** 0.5).all()
+
+
+def test_dropout_masks_of_other_seeds_steps_and_layers_are_unrelated():
+    def mask(seed, step, layer):
+        one = [torch.tensor(0.5), torch.tensor(seed), torch.tensor(step)]
+        return (dropout(torch.ones(100_000), *one, layer=layer) > 0).float()
+
+    base = mask(0, 0, 0)
+    assert torch.equal(base, mask(0, 0, 0))
+    for other in (mask(1, 0, 0), mask(0, 1, 0), mask(0, 0, 1), mask(1, 1, 1), mask(2**32, 0, 0)):
+        assert (base * other).mean().item() == pytest.approx(0.25, abs=5 * (3 / 16e5) ** 0.5)
+        assert (base[1:] * other[:-1]).mean().item() == pytest.approx(0.25, abs=0.008)
+
+
+def test_activate_is_what_torch_would_do():
+    h, bias, residual = torch.randn(4, 6), torch.randn(6), torch.randn(4, 6)
+    noise = (torch.tensor(0.4), torch.tensor(5), torch.tensor(1), 2)
+    dropped = dropout(h + bias, *noise[:3], layer=2)
+    torch.testing.assert_close(
+        activate(h, bias, noise=noise), torch.nn.functional.gelu(dropped), atol=1e-6, rtol=0
+    )
+    torch.testing.assert_close(
+        activate(h, bias, residual=residual, noise=noise), residual + dropped, atol=1e-6, rtol=0
+    )
+
+
+def test_edges_keep_both_layouts():
+    index = torch.tensor([[3, 0, 0, 2, 3], [1, 2, 1, 1, 1]])
+    edges = Edges.from_edge_index(index, num_nodes=4, num_targets=3)
+    assert (edges.num_edges, edges.num_sources, edges.num_targets) == (5, 4, 3)
+    pairs = sorted(zip(edges.col.tolist(), edges.row.tolist(), strict=True))
+    assert pairs == sorted(zip(*index.tolist(), strict=True))
+    for j in range(4):
+        span = slice(int(edges.t_rowptr[j]), int(edges.t_rowptr[j + 1]))
+        assert (edges.col[edges.t_slot[span].long()] == j).all()
+        assert torch.equal(edges.row[edges.t_slot[span].long()], edges.t_row[span])
+    values = torch.arange(5.0)
+    assert torch.equal(edges.unsorted(edges.sorted(values)), values)
+    assert torch.equal(index[1][edges.order].int(), edges.row)
+
+
+@pytest.mark.parametrize("bad", [torch.zeros(3, 4, dtype=torch.long), torch.zeros(2, 4)])
+def test_bad_edge_index(bad):
+    with pytest.raises(InputError, match=r"edge_index must be integers of shape \[2, E\]"):
+        Edges.from_edge_index(bad, num_nodes=5)
+
+
+def test_bad_backend_and_half_of_the_features():
+    with pytest.raises(InputError, match=f"choose one of {', '.join(BACKENDS)}"):
+        use_backend("cuda").__enter__()
+    case = Case(0)
+    x, a_src, a_dst, attr = case.tensors("x", "a_src", "a_dst", "attr")
+    with pytest.raises(InputError, match="give both or neither"):
+        attend(x, a_src, a_dst, case.edges(), edge_attr=attr)
