@@ -13,7 +13,7 @@ from oracle import by_hand, spider, symmetric, vector_error
 from pdgnn import ConvergenceError, Graph, eigenpairs
 from pdgnn.solvers import component
 from pdgnn.solvers.component import ComponentSolver, dense_pairs
-from pdgnn.solvers.problem import ComponentProblem
+from pdgnn.solvers.problem import Component, ComponentProblem
 from strategies import graphs
 
 GAMMA = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0.01, 1.0)
@@ -32,7 +32,7 @@ def check(pairs, g: Graph, gamma: float, k: int = 1) -> None:
 
 @given(graphs(connected=True), GAMMA)
 def test_the_operator_is_the_dense_matrix(g, gamma):
-    problem, matrix = ComponentProblem(g.adjacency(), gamma), symmetric(g, gamma)
+    problem, matrix = ComponentProblem(Component(g.adjacency()), gamma), symmetric(g, gamma)
     eye = torch.eye(g.num_nodes, dtype=torch.float64)
     np.testing.assert_allclose(problem.apply(eye).numpy(), matrix, atol=1e-13)
     assert np.abs(matrix @ problem.trivial.numpy()).max() < 1e-13
@@ -47,7 +47,7 @@ def test_the_operator_is_the_dense_matrix(g, gamma):
 @given(graphs(connected=True), st.floats(1e-6, 1.0))
 def test_the_norm_bound_holds_and_is_not_far_off(g, gamma):
     top = np.linalg.eigvalsh(symmetric(g, gamma))[-1]
-    bound = ComponentProblem(g.adjacency(), gamma).norm
+    bound = ComponentProblem(Component(g.adjacency()), gamma).norm
     assert top <= bound * (1 + 1e-12)
     assert bound <= 4 * g.num_nodes * top
 
@@ -75,6 +75,26 @@ def test_a_dense_batch_is_each_of_its_graphs():
             np.testing.assert_allclose(together.vectors[b], expected.u, atol=1e-10)
             assert together.multiplicity[b] == expected.multiplicity
             np.testing.assert_allclose(together.gap[b], expected.gap, rtol=1e-10)
+
+
+@given(st.lists(graphs(connected=True, max_nodes=9), min_size=1, max_size=4), GAMMA)
+def test_components_of_several_sizes_filled_up(several, gamma):
+    """Rows of 0 make them one size; what is left of the answer is each graph's own."""
+    sizes = np.array([g.num_nodes for g in several])
+    n, k = int(sizes.max()) + 1, 3
+    matrices = np.zeros((len(several), n, n))
+    for b, g in enumerate(several):
+        matrices[b, : sizes[b], : sizes[b]] = g.adjacency().toarray()
+    together = dense_pairs(matrices, gamma, k=k, sizes=sizes)
+    for b, g in enumerate(several):
+        expected = by_hand(g, gamma, k)
+        width = min(k, n - 1)
+        np.testing.assert_allclose(together.values[b], expected.eigenvalues[:width], rtol=1e-9)
+        assert vector_error(together.vectors[b, : sizes[b]], expected.u[:, :width]) < 1e-7
+        assert (together.vectors[b, sizes[b] :] == 0).all()
+        assert together.multiplicity[b] == expected.multiplicity
+        np.testing.assert_allclose(together.gap[b], expected.gap, rtol=1e-7)
+        assert together.residuals[b].max() < 1e-12 * max(1.0, g.degree.max())
 
 
 # The choice

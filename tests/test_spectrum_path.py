@@ -154,6 +154,50 @@ def test_an_eigenspace_that_leads_in_the_middle_alone(solver, k):
     check(eigenpairs_path(g, gammas, k=k, solver=solver), g, gammas, k)
 
 
+def one_lobe(rng: np.random.Generator) -> nx.Graph:
+    kind, n = rng.integers(0, 6), int(rng.integers(8, 40))
+    if kind == 4:
+        degree = int(rng.choice([3, 4, 5, 6]))
+        return nx.random_regular_graph(degree, 2 * (n // 2), seed=int(rng.integers(1e6)))
+    make = [nx.complete_graph, nx.path_graph, nx.cycle_graph, lambda _: nx.star_graph(min(n, 12))]
+    return nx.balanced_tree(2, 4) if kind == 5 else make[kind](n)
+
+
+def many_lobes(seed: int) -> Graph:
+    """A core of 8 nodes with random lobes, each there up to nine times: as many symmetries."""
+    rng = np.random.default_rng(seed)
+    graph = nx.complete_graph(8)
+    while graph.number_of_nodes() < 220:
+        lobe, copies = one_lobe(rng), int(rng.choice([1, 1, 2, 2, 3, 5, 9]))
+        joint = int(rng.integers(0, 8))
+        for _ in range(copies):
+            start = graph.number_of_nodes()
+            graph.add_edges_from((start + i, start + j) for i, j in lobe.edges)
+            graph.add_edge(joint, start)
+    return Graph.from_networkx(graph)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("seed", "copies", "k"),
+    [
+        (42, [2, 2, 1], 1),
+        (46, [4, 4, 1], 1),
+        (48, [1, 1, 8], 2),
+        (49, [1, 1, 2], 1),  # the next eigenvalue is 0.6 % above
+        (53, [4, 1, 4], 3),
+        (59, [1, 1, 8], 1),
+        (127, [4, 8, 8], 1),
+    ],
+)
+def test_copies_that_come_and_go(seed, copies, k, solver):
+    """Sharp vectors of another symmetry stand guard where a copy is still missing."""
+    g = many_lobes(seed)
+    assert [by_hand(g, gamma, k).multiplicity for gamma in (1.0, 0.3, 0.0)] == copies
+    for start, gammas in enumerate([[1.0, 0.0], [0.3, 0.0, 1.0, 0.01]]):
+        check(eigenpairs_path(g, gammas, k=k, solver=solver, seed=start), g, gammas, k)
+
+
 @pytest.mark.parametrize(("paths", "k"), [(8, 1), (8, 2), (3, 1)])
 def test_progress_is_told_of_nothing_wrong(paths, k):
     g = lobes([*range(25, 37)], paths=paths, length=20)

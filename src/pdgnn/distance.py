@@ -27,6 +27,7 @@ from torch import Tensor
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.laplacian import check_gamma, normalizer
+from pdgnn.solvers.problem import symmetric_matrix
 from pdgnn.spectrum import eigenpairs
 
 __all__ = ["diffusion_distance", "order_time", "spectral_distance"]
@@ -232,9 +233,9 @@ def _symmetric_laplacian(g: Graph, gamma: float) -> tuple[sp.csr_array, Vector]:
     """S = L^(1/2,γ), or L at γ = 0, and the diagonal of M."""
     scale = check_gamma(gamma) or 1.0
     m = normalizer(g, gamma)
-    root = sp.diags_array(m**-0.5)
-    s = scale * (sp.diags_array(g.degree / m) - root @ g._adjacency @ root)
-    return s.tocsr(), m
+    laplacian = sp.csr_array(sp.diags_array(g.degree) - g._adjacency)
+    laplacian.data = symmetric_matrix(laplacian, m, scale)
+    return laplacian, m
 
 
 def _across_components(g: Graph, m: Vector, a: NDArray[np.int64], b: NDArray[np.int64]) -> Vector:

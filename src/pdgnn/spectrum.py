@@ -106,9 +106,9 @@ def eigenpairs_path(
     """:func:`eigenpairs` at each of `gammas`, in their order, at a fraction of their cost.
 
     The factorization or multigrid hierarchy is made once. The largest γ is solved first, then the
-    smallest, then those between; where a step is costly (multigrid) each starts from the others,
-    and the smallest is checked with a random vector for an eigenvalue that came down past them as γ
-    changed. `progress` is called with each Spectrum as it is done.
+    smallest, then those between, each from the vectors of the others; beside these, random ones
+    look for an eigenvalue that came down past them as γ changed. `progress` is called with each
+    Spectrum as it is done.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
     >>> [round(float(s.eigenvalues[0]), 6) for s in eigenpairs_path(path, [0.0, 0.5, 1.0])]
@@ -184,6 +184,9 @@ class _GraphSolver:
         # a solver that was named is used wherever there is something to iterate on
         dense_nodes = DENSE_NODES if solver in ("auto", "dense") else 16
         self._small = self._sizes <= dense_nodes
+        entries = int((self._sizes[self._small] ** 2).sum())
+        # kept from one γ to the next where that takes little room
+        self._batches = list(self._small_batches()) if entries <= BATCH_ENTRIES else None
         self._large = {
             int(c): ComponentSolver(
                 self._adjacency_of(int(c)), k=k, solver=solver, device=device, seed=seed
@@ -196,9 +199,10 @@ class _GraphSolver:
         u, values = np.zeros((n, k)), np.full((count, k), np.nan)
         residuals = np.zeros(k)
         largest: tuple[float, int, str] = (float("nan"), 0, "none")
-        for components, nodes, pairs in self._solved(gamma):
+        for components, pairs in self._solved(gamma):
             width = pairs.values.shape[1]
-            u[nodes, :width] = pairs.vectors
+            nodes, inside = self._nodes(components, pairs.vectors.shape[1])
+            u[nodes[inside], :width] = pairs.vectors[inside]
             values[components, :width] = pairs.values
             residuals[:width] = np.maximum(residuals[:width], pairs.residuals.max(axis=0))
             for row in np.flatnonzero(components == self._largest):
@@ -208,33 +212,34 @@ class _GraphSolver:
         m = normalizer(self._g, gamma)
         return Spectrum(gamma, values[self._largest], values, residuals, *largest, seconds, u, m)
 
-    def _solved(
-        self, gamma: float
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], ComponentPairs]]:
-        """Component numbers ``[B]``, their nodes ``[B, n]`` and their eigenpairs."""
-        for components, nodes, dense in self._small_batches():
-            yield components, nodes, dense_pairs(dense, gamma, k=self._k)
+    def _solved(self, gamma: float) -> Iterator[tuple[NDArray[np.int64], ComponentPairs]]:
+        """Component numbers ``[B]`` and their eigenpairs."""
+        for batch in self._batches or self._small_batches():
+            pairs = dense_pairs(batch.adjacency, gamma, k=self._k, sizes=batch.sizes)
+            yield batch.components, pairs
         for c, solver in self._large.items():
-            yield np.array([c]), self._nodes(np.array([c])), solver.solve(gamma)
+            yield np.array([c]), solver.solve(gamma)
 
-    def _nodes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The nodes ``[B, n]`` of components of one size."""
-        size = int(self._sizes[components[0]])
-        nodes: NDArray[np.int64] = self._order[self._starts[components][:, None] + np.arange(size)]
-        return nodes
+    def _nodes(
+        self, components: NDArray[np.int64], width: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The nodes ``[B, width]`` of the components, and which of these are there."""
+        place = np.arange(width)
+        inside = place < self._sizes[components][:, None]
+        at = np.where(inside, self._starts[components][:, None] + place, 0)
+        return self._order[at], inside
 
     def _adjacency_of(self, component: int) -> sp.csr_array:
         if self._sizes.size == 1:
             return self._g._adjacency
-        nodes = self._nodes(np.array([component]))[0]
+        first = self._starts[component]
+        nodes = self._order[first : first + self._sizes[component]]
         return self._g._adjacency[nodes][:, nodes]
 
-    def _small_batches(
-        self,
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-        """Dense adjacency matrices ``[B, n, n]`` of the small components, by size."""
-        sizes = np.unique(self._sizes[self._small & (self._sizes > 1)])
-        if sizes.size == 0:
+    def _small_batches(self) -> Iterator[_Batch]:
+        """The small components, those of about one size together."""
+        small = np.flatnonzero(self._small & (self._sizes > 1))
+        if small.size == 0:
             return
         edges = self._g._adjacency.tocoo()
         row, col = edges.coords
@@ -242,10 +247,12 @@ class _GraphSolver:
         place = np.empty(self._g.num_nodes, dtype=np.int64)
         place[self._order] = np.arange(self._g.num_nodes)
         local = place - self._starts[self._g.components]
-        of_size = np.where(self._small, self._sizes, 0)[component]
-        for size in sizes:
-            mine = np.flatnonzero(of_size == size)
-            members = np.flatnonzero(self._small & (self._sizes == size))
+        width = np.zeros(self._sizes.size, dtype=np.int64)
+        width[small] = _padded(self._sizes[small])
+        of_width = width[component]
+        for size in np.unique(width[small]):
+            mine = np.flatnonzero(of_width == size)
+            members = np.flatnonzero(width == size)
             rank = np.searchsorted(members, component[mine])
             per_batch = max(1, BATCH_ENTRIES // int(size) ** 2)
             for first in range(0, members.size, per_batch):
@@ -254,7 +261,22 @@ class _GraphSolver:
                 dense = np.zeros((part.size, size, size))
                 i, j = row[mine[at]], col[mine[at]]
                 dense[rank[at] - first, local[i], local[j]] = edges.data[mine[at]]
-                yield part, self._nodes(part), dense
+                yield _Batch(part, self._sizes[part], dense)
+
+
+@dataclass
+class _Batch:
+    """Small components and their dense adjacency matrices, filled up with rows of 0."""
+
+    components: NDArray[np.int64]  # [B]
+    sizes: NDArray[np.int64]  # [B], each at most n
+    adjacency: NDArray[np.float64]  # [B, n, n]
+
+
+def _padded(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The next power of two up to 16: one batch of slightly larger matrices beats several."""
+    power = 2 ** np.ceil(np.log2(sizes)).astype(np.int64)
+    return np.where(sizes <= 16, power, sizes)
 
 
 def _cache_key(g: Graph, gamma: float, k: int) -> str:

@@ -23,7 +23,7 @@ from pdgnn.solvers.preconditioners import (
     lu,
     multigrid,
 )
-from pdgnn.solvers.problem import ComponentProblem, spectral_norm_bound
+from pdgnn.solvers.problem import Component, ComponentProblem, spectral_norm_bound
 
 __all__ = ["SOLVERS", "ComponentPairs", "ComponentSolver", "dense_pairs"]
 
@@ -45,6 +45,9 @@ MOST_COPIES = 64
 """Copies of an eigenvalue beyond those wanted that an iterative solver keeps track of."""
 MOST_STEPS = 20_000
 """Steps after which the last solver gives up."""
+PROBES = (6, 3, 2)
+"""Steps in which what the vectors of other γ may have passed by is looked for: at the second γ,
+the third, and every further one, which lies between others."""
 SNAPSHOTS = 22
 """Vectors kept from solves at other γ to start the next one from."""
 
@@ -61,31 +64,52 @@ class ComponentPairs:
     solver: str
 
 
-def dense_pairs(adjacency: NDArray[np.float64], gamma: float, *, k: int) -> ComponentPairs:
-    """All of B connected components of n nodes each at once, `adjacency` ``[B, n, n]``."""
+def dense_pairs(
+    adjacency: NDArray[np.float64],
+    gamma: float,
+    *,
+    k: int,
+    sizes: NDArray[np.int64] | None = None,
+) -> ComponentPairs:
+    """All of B connected components of n nodes each at once, `adjacency` ``[B, n, n]``.
+
+    Where `sizes` ``[B]`` are given, the nodes beyond a component's size are none: their rows are 0,
+    and so are their vectors; pairs that a component is too small for are nan and 0.
+    """
     degree = adjacency.sum(axis=2)  # [B, n]
+    n = degree.shape[1]
     m = gamma * degree + (1.0 - gamma)
+    if sizes is not None:
+        m[np.arange(n) >= sizes[:, None]] = 1.0
     scale = gamma or 1.0
     norm = spectral_norm_bound(gamma, degree, m)[:, None]  # [B, 1]
     root = m**-0.5
-    laplacian = np.einsum("bn,nm->bnm", degree, np.eye(degree.shape[1])) - adjacency
-    s = scale * root[:, :, None] * laplacian * root[:, None, :]
-    trivial = m**0.5 / np.linalg.norm(m**0.5, axis=1, keepdims=True)  # [B, n]
-    # the trivial pair goes to the top: a tiny λ1 must not mix with it
-    top = 2.0 * norm[:, :, None] * trivial[:, :, None] * trivial[:, None, :]
-    values, vectors = np.linalg.eigh(s + top)
+    s = (-scale * root)[:, :, None] * adjacency * root[:, None, :]
+    diagonal = scale * degree / m  # [B, n]
+    trivial = np.sqrt(np.where(degree > 0, m, 0.0))
+    trivial /= np.sqrt((trivial**2).sum(axis=1, keepdims=True))  # [B, n]
+    # the trivial pair goes to the top: a tiny λ1 must not mix with it; nodes that are none, above
+    s += (2.0 * norm * trivial)[:, :, None] * trivial[:, None, :]
+    s[:, np.arange(n), np.arange(n)] += np.where(degree > 0, diagonal, 4.0 * norm)
+    values, vectors = np.linalg.eigh(s)
     values, vectors = values[:, :-1], vectors[:, :, :-1]
-    k = min(k, values.shape[1])
+    there = np.full(len(values), n - 1) if sizes is None else sizes - 1  # [B] pairs
+    k = min(k, n - 1)
     label = clusters(values, norm)  # [B, n - 1]
-    multiplicity = (label == 0).sum(axis=1)
+    multiplicity = np.minimum((label == 0).sum(axis=1), there)
+    more = np.flatnonzero(multiplicity < there)
     gap = np.full(len(values), np.nan)
-    more = multiplicity < values.shape[1]
     gap[more] = values[more, multiplicity[more]] - values[more, 0]
     basis = canonical_basis(values, vectors, norm, k=k)  # [B, n, k]
     y = basis * root[:, :, None]
     jumps = ((y[:, :, None, q] - y[:, None, :, q]) ** 2 for q in range(k))  # [B, n, n] each
     exact = np.stack([0.5 * scale * (adjacency * jump).sum(axis=(1, 2)) for jump in jumps], axis=1)
-    residual = np.linalg.norm(s @ basis - basis * exact[:, None, :], axis=1)
+    image = s @ basis  # the trivial pair has no part in it
+    residual = np.sqrt(((image - basis * exact[:, None, :]) ** 2).sum(axis=1))  # [B, k]
+    if sizes is not None:
+        none = np.arange(k) >= there[:, None]  # [B, k]
+        exact[none], residual[none] = np.nan, 0.0
+        basis = basis * ~none[:, None, :]
     return ComponentPairs(exact, basis, residual, gap, multiplicity, "dense")
 
 
@@ -93,9 +117,9 @@ class ComponentSolver:
     """Solves one component at one γ after another.
 
     What does not depend on γ (the factorization or multigrid hierarchy of L, and the choice of
-    solver) is made once. Where a step is costly (multigrid), vectors of earlier γ start the next
-    solve: y = M^(−½) u is analytic in γ, so that a few of them nearly contain the next one. Where
-    it is cheap, random vectors do: they lead past nothing.
+    solver) is made once, and vectors of earlier γ start the next solve: y = M^(−½) u is analytic in
+    γ, so that a few of them nearly contain the next one. They may lead past an eigenspace that they
+    have no part of; the rough vectors above them, random ones and the first steps look for it.
     """
 
     def __init__(
@@ -111,12 +135,12 @@ class ComponentSolver:
         self._n = adjacency.shape[0]
         self._solver, self._seed = solver, seed
         self._preconditioner: Preconditioner | None = None
-        self._laplacian: sp.csr_array | None = None
+        self._component: Component | None = None
         self._snapshots: Tensor | None = None  # [n, s], as y
         self._further: Tensor = torch.empty(0)  # [n, f], as y
+        self._guards = 2  # pairs beyond those wanted
+        self._solves = 0  # so far
         self._next_solver: str | None = None  # where the first choice gives up
-        self._warm_solves = 0  # whose vectors were kept
-        self._suspicious = False
         if solver == "auto":
             self._choose()
         if self._solver in ("lu", "amg"):  # both work on the CPU
@@ -132,53 +156,46 @@ class ComponentSolver:
             self._next_solver = "lu" if cost <= LU_COST else "amg"
 
     def solve(self, gamma: float) -> ComponentPairs:
-        """The k lowest non-trivial pairs at this γ.
-
-        Vectors of earlier γ may lead past an eigenspace that they have no part of. A random vector
-        looks for one at the second γ and, if there was one or an eigenvalue repeats, ever after.
-        """
+        """The k lowest non-trivial pairs at this γ."""
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         with _one_thread(self._adjacency.nnz < ONE_THREAD_ENTRIES):
-            return self._solve(gamma, check=self._warm_solves == 1 or self._suspicious)
+            return self._solve(gamma)
 
-    def _solve(self, gamma: float, *, check: bool) -> ComponentPairs:
+    def _solve(self, gamma: float) -> ComponentPairs:
         problem = self._problem(gamma)
-        pairs = self._iterate(problem, check=check)
+        pairs = self._iterate(problem)
         if not pairs.converged and self._next_solver is not None:
             self._remember(problem, pairs)
             problem = self._switch(gamma)
-            pairs = self._iterate(problem, check=check)
+            pairs = self._iterate(problem)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
-        if self._solver == "amg":
-            self._remember(problem, pairs)
-            self._warm_solves += 1
-            self._suspicious |= pairs.missed
+        self._remember(problem, pairs)
+        self._solves += 1
         return self._finish(problem, pairs)
 
     def _switch(self, gamma: float) -> ComponentProblem:
         """Go over to the next solver, which works on the CPU, with the vectors found so far."""
         self._solver, self._next_solver = str(self._next_solver), None
-        self._preconditioner, self._device = None, None
+        self._preconditioner, self._component, self._device = None, None, None
         if self._snapshots is not None:
             self._snapshots, self._further = self._snapshots.cpu(), self._further.cpu()
         return self._problem(gamma)
 
     def _problem(self, gamma: float) -> ComponentProblem:
-        problem = ComponentProblem(
-            self._adjacency, gamma, device=self._device, laplacian=self._laplacian
-        )
-        self._laplacian = problem.laplacian
-        return problem
+        if self._component is None:
+            self._component = Component(self._adjacency, device=self._device)
+        return ComponentProblem(self._component, gamma)
 
-    def _iterate(self, problem: ComponentProblem, *, check: bool) -> Pairs:
+    def _iterate(self, problem: ComponentProblem) -> Pairs:
         if self._preconditioner is None:
             self._preconditioner = self._build_preconditioner()
         inverse, root = self._preconditioner, problem.root_m
         generator = torch.Generator().manual_seed(self._seed)
-        start = self._start(problem, generator)
-        plan = _plan(self._solver, self._k + 1, start.shape[1])
+        fresh = self._k + (self._guards if self._snapshots is None else 1)
+        start = self._start(problem, fresh, generator)
+        plan = _plan(self._solver, self._k + self._guards, start.shape[1])
         steps = self._steps()
         return davidson(
             problem.apply,
@@ -192,9 +209,13 @@ class ComponentSolver:
             block=plan.block,
             keep=plan.keep,
             generator=generator,
-            check=check,
+            known=0 if self._snapshots is None else self._snapshots.shape[1],
+            fresh=fresh,
+            guards=self._guards,
+            probes=PROBES[min(self._solves, len(PROBES)) - 1] if self._solves else 0,
+            further=plan.further,
             max_guards=MOST_COPIES,
-            give_up=None if self._next_solver is None else _slow_lanczos(problem, steps),
+            give_up=None if self._next_solver is None else _slow_lanczos(problem, steps, self._k),
         )
 
     def _steps(self) -> int:
@@ -210,19 +231,26 @@ class ComponentSolver:
             return multigrid(self._adjacency)
         return jacobi(self._adjacency, device=self._device)
 
-    def _start(self, problem: ComponentProblem, generator: torch.Generator) -> Tensor:
-        """Vectors of earlier solves, or random ones (drawn on the CPU: the same on any device)."""
-        if self._snapshots is not None:
-            return problem.root_m * torch.cat([self._snapshots, self._further], dim=1)
-        drawn = torch.randn(self._n, self._k + 1, dtype=torch.float64, generator=generator)
-        return drawn.to(problem.trivial.device)
+    def _start(self, problem: ComponentProblem, fresh: int, generator: torch.Generator) -> Tensor:
+        """Vectors of earlier solves and random ones, drawn on the CPU: the same on any device."""
+        drawn = torch.randn(fresh, self._n, dtype=torch.float64, generator=generator).T
+        drawn = drawn.to(problem.trivial.device)
+        if self._snapshots is None:
+            return drawn
+        known = torch.cat([self._snapshots, self._further], dim=1)
+        return torch.cat([problem.root_m * known, drawn], dim=1)
 
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
         """Keep these vectors, and the rough ones above them: at another γ those may be lower."""
-        old = [] if self._snapshots is None else [self._snapshots]
-        y = torch.cat([_unit(pairs.vectors / problem.root_m), *old], dim=1)
-        self._snapshots = y[:, : max(SNAPSHOTS, self._k + 1)]
-        self._further = _unit(pairs.further / problem.root_m)
+        found = pairs.vectors[:, : pairs.complete]
+        if self._snapshots is not None:
+            found = torch.cat([found, problem.root_m * self._snapshots], dim=1)
+        # orthonormal: what one adds to the others is little, and is all that it was kept for
+        most = max(SNAPSHOTS, self._k + 1)
+        self._snapshots = torch.linalg.qr(found)[0][:, :most] / problem.root_m
+        rough = torch.cat([pairs.vectors[:, pairs.complete :], pairs.further], dim=1)
+        self._further = rough / problem.root_m
+        self._guards = max(2, min(pairs.complete + 1, pairs.values.numel()) - self._k)
 
     def _finish(self, problem: ComponentProblem, pairs: Pairs) -> ComponentPairs:
         """Canonical vectors, with eigenvalues and residuals computed afresh from them."""
@@ -282,16 +310,12 @@ def _one_thread(wanted: bool) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _unit(columns: Tensor) -> Tensor:
-    length: Tensor = columns.norm(dim=0)
-    return columns / length
-
-
 @dataclass
 class _Plan:
     basis: int
     block: int
     keep: int
+    further: int  # rough vectors that are worth keeping for another γ
 
 
 def _plan(solver: str, pairs: int, start: int) -> _Plan:
@@ -299,12 +323,14 @@ def _plan(solver: str, pairs: int, start: int) -> _Plan:
     block = min(pairs, 24)  # fewer would leave copies of a repeated eigenvalue behind
     if solver == "lanczos":
         basis = max(40, 3 * pairs + 20, start + 20)
-        return _Plan(basis, block, pairs + (basis - pairs) // 2)
-    basis = max(2 * pairs + 5 * block, start + 3 * block)
-    return _Plan(basis, block, pairs + (basis - pairs) // 3)
+        return _Plan(basis, block, pairs + (basis - pairs) // 2, further=16)
+    basis = max(2 * pairs + 8 * block, start + (6 if solver == "lu" else 3) * block)
+    return _Plan(basis, block, pairs + (basis - pairs) // 3, further=4)
 
 
-def _slow_lanczos(problem: ComponentProblem, steps: int) -> Callable[[int, Tensor, Tensor], bool]:
+def _slow_lanczos(
+    problem: ComponentProblem, steps: int, guard: int
+) -> Callable[[int, Tensor, Tensor], bool]:
     """Foresee, from the Ritz values, that Lanczos would take more than `steps`.
 
     The steps needed grow as 1/√gap, where the gap is that of the random walk Laplacian; the Ritz
@@ -316,8 +342,8 @@ def _slow_lanczos(problem: ComponentProblem, steps: int) -> Callable[[int, Tenso
     def give_up(step: int, values: Tensor, vectors: Tensor) -> bool:
         if step < 20 or step % 10 or problem.n < 4000:
             return False
-        first, second = float(values[0]), float(values[-1])
-        norm_d = float((weight * vectors[:, -1:] ** 2).sum())
+        first, second = float(values[0]), float(values[guard])
+        norm_d = float((weight * vectors[:, guard : guard + 1] ** 2).sum())
         gap = (second - first) / norm_d / problem.scale
         return bool(9.0 * (2.0 / max(gap, 1e-30)) ** 0.5 > steps)
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pdgnn.solvers.canonical import same_eigenvalue_tolerance
@@ -26,10 +28,8 @@ GUARD_RESOLUTION = 1e-3
 """Residual of the guard pair, relative to the gap below it, at which it counts as distinct: a
 missing copy of the eigenvalue below has then at most this share of the guard, as few random
 vectors do."""
-ONCE_IS_ENOUGH = 0.3
+ONCE_IS_ENOUGH = 0.1
 """Share of its length that a vector must keep for one pass of orthogonalization to suffice."""
-FURTHER = 4
-"""Rough pairs above those asked for that are handed back, to start another solve."""
 
 Operator = Callable[[Tensor], Tensor]
 
@@ -41,12 +41,11 @@ class Pairs:
     values: Tensor  # [p], on the CPU
     vectors: Tensor  # [n, p]
     residuals: Tensor  # [p], on the CPU
-    further: Tensor  # [n, <= FURTHER], rough vectors of the pairs above
+    further: Tensor  # [n, <= further], rough vectors of the pairs above
     complete: int
     iterations: int
     separated: bool  # the pair after them is known to be another eigenvalue
     converged: bool
-    missed: bool  # a check found what the start had led past, or an eigenvalue repeats
 
 
 def davidson(
@@ -62,70 +61,72 @@ def davidson(
     block: int,
     keep: int,
     generator: torch.Generator,
-    check: bool = False,
+    known: int = 0,
+    fresh: int | None = None,
+    guards: int = 1,
+    probes: int = 0,
+    further: int = 4,
     max_guards: int = 64,
     give_up: Callable[[int, Tensor, Tensor], bool] | None = None,
 ) -> Pairs:
     """The `wanted` lowest pairs of `apply` orthogonal to `trivial` ``[n]``, whole eigenspaces.
 
-    `start` ``[n, b]`` is the first block, with at least ``wanted + 1`` columns: one pair more than
-    wanted stands guard. Each step adds the (preconditioned) residuals of up to `block`
-    unfinished pairs; a basis of `basis_size` vectors is restarted from its `keep` lowest pairs.
-    Stops when every wanted pair is accurate to :data:`VECTOR_TOLERANCE`, or to rounding, and the
-    guard shows that no copy of the last wanted eigenvalue is missing; or when `give_up`, asked with
-    the step, the Ritz values and vectors, says so. A start that is not random may lack a whole
-    eigenspace (that of another symmetry, say); with `check`, a random vector is developed beside
-    the pairs found, until that finds nothing new.
+    `start` ``[n, b]`` is the first block, with at least ``wanted + guards`` columns: the first pair
+    above the wanted ones that is distinct stands guard. Each step adds the (preconditioned)
+    residuals of up to `block` unfinished pairs; a basis of `basis_size` vectors is restarted from
+    its `keep` lowest pairs. Stops when every wanted pair is accurate to :data:`VECTOR_TOLERANCE`,
+    or to rounding, and the guard shows that no copy of the last wanted eigenvalue is missing; or
+    when `give_up`, asked with the step, the Ritz values and vectors, says so.
+
+    The first `known` columns of the start may be sharp eigenvectors of a similar operator, and
+    `fresh` of the others (all, unless told) are random. Such a start may lack a whole eigenspace
+    (that of another symmetry, say), or hold it only roughly while the pairs above it are sharp. So
+    the first `probes` steps also improve random mixtures of all the other Ritz vectors, in which
+    whatever is lower than it seems has a part. And where the pairs found that were not known are
+    as many as the random vectors, the search starts again from more of these.
     """
-    basis = _Basis(apply, trivial, start, basis_size, generator)
-    pairs = wanted + 1
-    known: list[Tensor] = []  # what was found before each check
+    fresh = start.shape[1] if fresh is None else fresh
+    basis = _Basis(apply, trivial, start, known, basis_size, generator)
+    pairs, reseeded = wanted + guards, False
     progress = _Progress(norm)
     for iteration in range(max_iterations + 1):
-        values, vectors, images = basis.ritz(pairs)
-        residual = images - vectors * values.to(vectors.device)  # [n, p]
-        norms = torch.linalg.vector_norm(residual, dim=0).cpu()  # [p]
-        state = _assess(values, norms, vectors, wanted=wanted, norm=norm)
+        values, vectors, residual = basis.ritz(pairs)
+        norms = torch.linalg.vector_norm(residual, dim=1).cpu()  # [p]
+        state = _assess(values, norms, vectors, wanted, norm, every_guard=reseeded)
         finished = state.separated and (
             state.accurate or progress.stalled(float(norms[: state.end].max()))
         )
-        found = values[: state.end]
-        if finished and check and state.end + 2 <= basis.room and not _same(found, known):
-            known.append(found)
-            pairs = state.end + 1 + basis.reseed(state.end + 1, 1)
-            continue
-        if finished or iteration == max_iterations or basis.size == basis.room:
+        probing = iteration < probes and basis.size > pairs
+        # each random vector shows one copy at most: with none to spare, there may be more
+        full = basis.size == basis.room
+        sure = full or (finished and basis.found_by_chance(state.end) < fresh - 0.5)
+        if (finished and sure and not probing) or full or iteration == max_iterations:
             break
-        if give_up is not None and give_up(iteration, values, vectors):
+        if give_up is not None and give_up(iteration, values, vectors.T):
             break
-        if state.end == pairs:  # each random start shows one copy at most: there may be more
-            if 2 * pairs > min(wanted + max_guards, basis.room):
+        if state.end == pairs or (finished and not sure):
+            fresh = min(pairs, wanted + max_guards - 1 - pairs, basis.room - pairs)
+            if fresh <= 0:
                 break
-            pairs += basis.reseed(pairs, pairs)
+            basis.reseed(pairs, fresh)
+            pairs, reseeded = pairs + fresh, True
             continue
-        work = state.unfinished[: max(block, pairs - state.end)]
-        step = residual[:, work]
-        basis.expand(step if precondition is None else precondition(step), max(keep, pairs), work)
-    further = basis.ritz(pairs + FURTHER)[1][:, pairs:]
+        work = [] if finished else state.unfinished[: max(block, pairs - state.end)]
+        step = residual if len(work) == pairs else residual[work]  # [b, n]
+        if probing:
+            step = torch.cat([step, basis.mixtures(pairs, min(wanted + 1, block))])
+        if precondition is not None:
+            step = precondition(step.T).T
+        basis.expand(step, max(keep, pairs), work)
     return Pairs(
         values,
-        vectors,
+        vectors.T,
         norms,
-        further,
+        basis.above(pairs, further).T,
         state.end,
         iteration,
-        separated=state.separated,
-        converged=finished,
-        missed=len(known) > 1 or pairs > wanted + 2,
-    )
-
-
-def _same(found: Tensor, known: list[Tensor]) -> bool:
-    """Whether the last check left what was found as it was."""
-    return (
-        bool(known)
-        and found.shape == known[-1].shape
-        and torch.allclose(found, known[-1], rtol=1e-9, atol=0.0)
+        separated=state.separated and (sure or not finished),
+        converged=finished and sure,
     )
 
 
@@ -137,27 +138,32 @@ class _State:
     unfinished: list[int]
 
 
-def _assess(values: Tensor, norms: Tensor, vectors: Tensor, *, wanted: int, norm: float) -> _State:
+def _assess(
+    values: Tensor, norms: Tensor, vectors: Tensor, wanted: int, norm: float, *, every_guard: bool
+) -> _State:
     """Which pairs belong to the answer, how well they are separated, which need more work."""
     theta, r = values.tolist(), norms.tolist()
     pairs = len(theta)
     end = wanted
-    while end < pairs and theta[end] - theta[end - 1] <= same_eigenvalue_tolerance(
-        theta[end], norm
-    ):
+    while end < pairs and theta[end] - theta[end - 1] <= _same_tolerance(theta[end], norm):
         end += 1
     if end == pairs:
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
         return _State(end, False, False, worst_first)
     gap = theta[end] - theta[end - 1]
-    apart = [GUARD_RESOLUTION * (t - theta[end - 1]) for t in theta]
-    guards = [j for j in range(end, pairs) if r[j] >= apart[j]]  # not known to be distinct yet
+    if not every_guard:  # those above one that is plainly apart are not needed
+        apart = (
+            j for j in range(end, pairs) if theta[j] - theta[end - 1] > 2 * (r[j] + r[end - 1])
+        )
+        pairs = next(apart, pairs - 1) + 1
+    distance = [GUARD_RESOLUTION * (t - theta[end - 1]) for t in theta]
+    guards = [j for j in range(end, pairs) if r[j] >= distance[j]]  # not known to be distinct yet
     separated = not guards
     floor = 4 * EPS * norm
     if max(r[:end]) > 1e-3 * gap and not separated:  # far from done: spare the finer look
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
         return _State(end, False, False, worst_first)
-    largest = vectors[:, :end].abs().amax(dim=0).tolist()
+    largest = vectors[:end].abs().amax(dim=1).tolist()
     unfinished = []  # worst first
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
@@ -171,10 +177,15 @@ def _assess(values: Tensor, norms: Tensor, vectors: Tensor, *, wanted: int, norm
     return _State(end, separated, accurate, unfinished or list(range(end + 1)))
 
 
+def _same_tolerance(value: float, norm: float) -> float:
+    return float(same_eigenvalue_tolerance(value, norm))
+
+
 def _nearest_other(theta: list[float], i: int, norm: float) -> float:
     """The distance from theta[i] to the nearest eigenvalue that is not a copy of it."""
     away = [abs(t - theta[i]) for t in theta]
-    return min(a for a in away if a > same_eigenvalue_tolerance(theta[i], norm))
+    same = _same_tolerance(theta[i], norm)
+    return min(a for a in away if a > same)
 
 
 class _Progress:
@@ -190,45 +201,82 @@ class _Progress:
             self._best, self._since = residual, 0
         else:
             self._since += 1
-        return self._best < self._low_enough and self._since >= 6
+        return self._best < self._low_enough and self._since >= 4
 
 
 class _Basis:
-    """An orthonormal basis V, its image AV, and H = VᵀAV; vectors are stored as rows."""
+    """An orthonormal basis V, its image AV, and H = VᵀAV; vectors are rows, in blocks ``[b, n]``.
+
+    The first row of V is the trivial vector, so that whatever is made orthogonal to the basis is
+    orthogonal to it too; it is not counted in `size`, and H knows nothing of it.
+    """
 
     def __init__(
         self,
         apply: Operator,
         trivial: Tensor,
         start: Tensor,
+        known: int,
         capacity: int,
         generator: torch.Generator,
     ) -> None:
-        self._apply, self._trivial, self._generator = apply, trivial, generator
+        self._apply, self._generator = apply, generator
         n = trivial.numel()
-        self._v = trivial.new_empty(capacity, n)
+        self._v = trivial.new_empty(capacity + 1, n)
+        self._v[0] = trivial
         self._av = trivial.new_empty(capacity, n)
         self._h = torch.zeros(capacity, capacity, dtype=torch.float64)
+        self._values = torch.zeros(0, dtype=torch.float64)
         self._q = torch.zeros(0, 0, dtype=torch.float64)
         self._previous = torch.zeros(0, 0, dtype=torch.float64)
+        self._known = torch.zeros(0, 0, dtype=torch.float64)
         self.size = 0
         self.room = n - 1
         """Dimension of the space orthogonal to the trivial vector, which the basis may fill."""
-        self.expand(start, start.shape[1])
+        self.expand(start[:, :known].T, known)
+        self._known = torch.eye(self.size, dtype=torch.float64)  # [., s], in this basis
+        self.expand(start[:, known:].T, start.shape[1])
 
-    def random(self, columns: int) -> Tensor:
-        """Fresh random directions, ``[n, columns]``, drawn on the CPU: the same on every device."""
-        n = self._trivial.numel()
-        drawn = torch.randn(n, columns, dtype=torch.float64, generator=self._generator)
-        return drawn.to(self._trivial.device)
+    def random(self, rows: int) -> Tensor:
+        """Fresh random directions, ``[rows, n]``, drawn on the CPU: the same on every device."""
+        drawn = torch.randn(rows, self._v.shape[1], dtype=torch.float64, generator=self._generator)
+        return drawn.to(self._v.device)
 
     def ritz(self, pairs: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The lowest Ritz values ``[p]``, vectors ``[n, p]`` and their images ``[n, p]``."""
-        values, self._q = torch.linalg.eigh(self._h[: self.size, : self.size])
-        low = self._q[:, :pairs].to(self._v.device)
-        return values[:pairs], self._combine(self._v, low), self._combine(self._av, low)
+        """The lowest Ritz values ``[p]``, vectors ``[p, n]`` and their residuals ``[p, n]``."""
+        self._values, self._q = torch.linalg.eigh(self._h[: self.size, : self.size])
+        values = self._values[:pairs]
+        return values, *self._pairs(self._q[:, :pairs], values)
 
-    def reseed(self, pairs: int, fresh: int) -> int:
+    def _pairs(self, q: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The vectors V q ``[p, n]`` and their residuals AV q − V q diag(values) ``[p, n]``."""
+        rows, scale = q.T.to(self._v.device), values.to(self._v.device)[:, None]
+        vectors = rows @ self._v[1 : self.size + 1]
+        residual = torch.addcmul(rows @ self._av[: self.size], vectors, scale, value=-1.0)
+        return vectors, residual
+
+    def above(self, pairs: int, most: int) -> Tensor:
+        """Up to `most` Ritz vectors above the lowest pairs, ``[<= most, n]``."""
+        rows = self._q[:, pairs : pairs + most].T.to(self._v.device)
+        return rows @ self._v[1 : self.size + 1]
+
+    def mixtures(self, pairs: int, count: int) -> Tensor:
+        """The residuals ``[count, n]`` of random mixtures of the Ritz vectors above the lowest.
+
+        Each of these weighs as much as one step of inverse iteration would leave of it.
+        """
+        values = self._values[pairs:].clamp_min(1e-300)
+        weight = torch.randn(len(values), count, dtype=torch.float64, generator=self._generator)
+        weight *= (values[0] / values)[:, None]
+        weight /= torch.linalg.vector_norm(weight, dim=0)
+        return self._pairs(self._q[:, pairs:] @ weight, values @ weight**2)[1]
+
+    def found_by_chance(self, pairs: int) -> float:
+        """How many of the lowest pairs are not in the space of the vectors known at the start."""
+        inside = self._known.T @ self._q[: self._known.shape[0], :pairs]
+        return pairs - float((inside**2).sum())
+
+    def reseed(self, pairs: int, fresh: int) -> None:
         """Keep the lowest pairs alone and start anew beside them from `fresh` random vectors.
 
         What the old starting vectors led to is dropped, since it would hide the copies of an
@@ -236,41 +284,40 @@ class _Basis:
         """
         self._previous = self._previous[:, :0]
         self._restart(pairs)
+        self._known = torch.eye(self.size, dtype=torch.float64)
         self._reserve(self.size + 3 * fresh)
         self.expand(self.random(fresh), pairs)
-        return fresh
 
     def expand(self, directions: Tensor, keep: int, work: Sequence[int] = ()) -> None:
-        """Add the part of `directions` ``[n, b]`` that is new; restart first when there's no room.
+        """Add the part of `directions` ``[b, n]`` that is new; restart first when there's no room.
 
         A direction already in the space is replaced by a random one, so that the basis grows.
         `work` are the Ritz pairs that the directions improve.
         """
-        if self.size + directions.shape[1] > self._v.shape[0]:
+        if directions.shape[0] == 0:
+            return
+        if self.size + directions.shape[0] > self._av.shape[0]:
             self._restart(keep)
-            self._reserve(self.size + 2 * directions.shape[1])
+            self._reserve(self.size + 2 * directions.shape[0])
         self._previous = self._q[:, list(work)]
-        new = self._orthonormal(directions[:, : self.room - self.size])
-        if new.shape[1] == 0:
+        new = self._orthonormal(directions[: self.room - self.size])
+        if new.shape[0] == 0:
             new = self._orthonormal(self.random(1))
-        image = self._apply(new)  # [n, b]
-        a, b = self.size, self.size + new.shape[1]
-        self._v[a:b], self._av[a:b] = new.T, image.T
-        h = (self._v[:b] @ image).cpu()  # [b_total, b_new]
-        self._h[:b, a:b] = h
-        self._h[a:b, :b] = h.T
+        a, b = self.size, self.size + new.shape[0]
+        self._v[a + 1 : b + 1] = new
+        self._av[a:b] = self._apply(new.T).T
+        h = (self._av[a:b] @ self._v[1 : b + 1].T).cpu()  # [b_new, b_total]
+        self._h[a:b, :b] = h
+        self._h[:b, a:b] = h.T
         self.size = b
 
     def _reserve(self, capacity: int) -> None:
         """Make room for `capacity` vectors, where a growing eigenspace asks for more."""
-        more = capacity - self._v.shape[0]
+        more = capacity - self._av.shape[0]
         if more > 0:
             self._v = torch.cat([self._v, self._v.new_empty(more, self._v.shape[1])])
             self._av = torch.cat([self._av, self._av.new_empty(more, self._av.shape[1])])
             self._h = torch.nn.functional.pad(self._h, (0, more, 0, more))
-
-    def _combine(self, rows: Tensor, q: Tensor) -> Tensor:
-        return rows[: self.size].T @ q
 
     def _restart(self, keep: int) -> None:
         """Keep the lowest Ritz vectors and the previous ones (the CG-like memory of LOBPCG)."""
@@ -285,30 +332,43 @@ class _Basis:
         q, _ = torch.linalg.qr(torch.cat([low, fresh], dim=1))
         size = q.shape[1]
         on_device = q.T.to(self._v.device)
-        self._v[:size] = on_device @ self._v[: self.size]
+        self._v[1 : size + 1] = on_device @ self._v[1 : self.size + 1]
         self._av[:size] = on_device @ self._av[: self.size]
         h = q.T @ self._h[: self.size, : self.size] @ q
         self._h[:size, :size] = (h + h.T) / 2
+        self._known = q[: self._known.shape[0]].T @ self._known
         self.size = size
         self._q = torch.eye(size, dtype=torch.float64)
 
     def _orthonormal(self, block: Tensor) -> Tensor:
-        """The part of `block` orthogonal to the basis and to the trivial vector, orthonormal."""
-        for _ in range(2):
-            before = block.norm(dim=0)
-            block = block - self._trivial[:, None] * (self._trivial @ block)
-            block -= self._v[: self.size].T @ (self._v[: self.size] @ block)
-            block, shrunk = _orthonormal_columns(block, before)
-            if shrunk > ONCE_IS_ENOUGH:
+        """The part of `block` orthogonal to the basis, which includes the trivial vector."""
+        basis = self._v[: self.size + 1]
+        for turn in range(3):
+            inside = block @ basis.T  # [b, size + 1]
+            block = torch.addmm(block, inside, basis, alpha=-1.0)
+            gram = (block @ block.T).cpu().numpy()
+            length = np.sqrt(np.maximum(gram.diagonal(), 1e-300))  # [b]
+            removed = torch.linalg.vector_norm(inside, dim=1).cpu().numpy()
+            kept = float((length / np.hypot(length, removed)).min())
+            if turn == 0 and kept < ONCE_IS_ENOUGH:
+                continue
+            mix, least = _orthonormal_mix(gram, length)
+            block = torch.from_numpy(mix).to(block.device) @ block
+            if kept * least > ONCE_IS_ENOUGH:
                 break
         return block
 
 
-def _orthonormal_columns(block: Tensor, before: Tensor) -> tuple[Tensor, float]:
-    """An orthonormal basis of the columns, and the least share of `before` that a length kept."""
-    length = block.norm(dim=0).clamp_min(1e-300)
-    w, u = torch.linalg.eigh(((block.T @ block) / torch.outer(length, length)).cpu())
-    good = w > 1e-10 * w.max()
-    kept = float((length / before.clamp_min(1e-300)).min()) * float(w.min().clamp_min(0.0).sqrt())
-    mix = (u[:, good] / w[good].sqrt()).to(block.device) / length[:, None]
-    return block @ mix, kept
+def _orthonormal_mix(
+    gram: NDArray[np.float64], length: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """The combinations ``[c, b]`` that make b vectors orthonormal, from their Gram matrix.
+
+    And the least length of a unit vector's combination: how nearly they depend on each other.
+    """
+    if len(length) == 1:
+        return 1.0 / length[:, None], 1.0
+    unit = torch.from_numpy(gram / length[:, None] / length)
+    w, u = (a.numpy() for a in torch.linalg.eigh(unit))
+    good = w > 1e-10 * w[-1]
+    return (u[:, good] / np.sqrt(w[good])).T / length, max(0.0, float(w[0])) ** 0.5

@@ -38,24 +38,22 @@ def _laplacian(adjacency: sp.csr_array, shift: float = 0.0) -> sp.csr_array:
 def lu(adjacency: sp.csr_array) -> Preconditioner:
     """The exact inverse of L with one node grounded, by a sparse LU factorization.
 
-    Grounding the node of largest degree removes the row that would fill in most.
+    Doubling one diagonal entry grounds its node: a right-hand side that sums to 0 leaves it at 0.
     """
     from scipy.sparse.linalg import splu
 
-    laplacian = _laplacian(adjacency).tocsc()
-    grounded = int(np.asarray(adjacency.sum(axis=1)).argmax())
-    free = np.delete(np.arange(adjacency.shape[0]), grounded)
+    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    degree[degree.argmax()] *= 2.0
     factors = splu(
-        laplacian[free][:, free],
+        sp.csc_array(sp.diags_array(degree) - adjacency),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
+        panel_size=4,
         options={"SymmetricMode": True},
     )
 
     def solve(y: Tensor) -> Tensor:
-        out = np.zeros(y.shape)
-        out[free] = factors.solve(y.numpy()[free])
-        return torch.from_numpy(out)
+        return torch.from_numpy(factors.solve(y.numpy()))
 
     return solve
 
@@ -79,14 +77,17 @@ def multigrid(adjacency: sp.csr_array) -> Preconditioner:
     Smoothed aggregation on meshes and other graphs of even degree; plain aggregation where hubs
     would make the smoothed coarse grids dense.
     """
+    from scipy.linalg import cho_factor, cho_solve
+
     with _fixed_global_seed():
         hierarchy = _hierarchy(adjacency)
-    levels, coarsest = hierarchy.levels, hierarchy.coarse_solver
+    levels = hierarchy.levels
+    coarsest = cho_factor(levels[-1].A.toarray())
 
     def cycle(depth: int, b: NDArray[np.float64]) -> NDArray[np.float64]:
         level = levels[depth]
         if depth + 1 == len(levels):
-            return np.asarray(coarsest(level.A, b))
+            return np.asarray(cho_solve(coarsest, b))
         x = np.zeros_like(b)
         level.presmoother(level.A, x, b)
         x += level.P @ cycle(depth + 1, level.R @ (b - level.A @ x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["ComponentProblem", "energy", "spectral_norm_bound"]
+__all__ = ["Component", "ComponentProblem", "spectral_norm_bound", "symmetric_matrix"]
 
 
 def spectral_norm_bound(
@@ -24,15 +25,55 @@ def spectral_norm_bound(
     return np.asarray(2.0 * (gamma or 1.0) * (degree / m).max(axis=-1))
 
 
-def energy(adjacency: sp.csr_array, y: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """scale · yᵀLy = scale · ½ Σ_ij a_ij (y_i − y_j)² of each column of `y` ``[n, p]``.
+def symmetric_matrix(
+    laplacian: sp.csr_array, m: NDArray[np.float64], scale: float
+) -> NDArray[np.float64]:
+    """The entries of S = scale · M^(−½) L M^(−½), in the order in which L = D − A has them."""
+    root = m**-0.5
+    data: NDArray[np.float64] = laplacian.data * np.repeat(scale * root, np.diff(laplacian.indptr))
+    data *= root[laplacian.indices]
+    return data
 
-    As a sum of squares it is never negative, and keeps its digits where yᵀ(Ly) would cancel.
-    """
-    edges = adjacency.tocoo()
-    i, j = edges.coords
-    sums = [float((edges.data * (column[i] - column[j]) ** 2).sum()) for column in y.T]
-    return 0.5 * scale * np.array(sums)
+
+class Component:
+    """A connected graph, with what the solves at every γ share."""
+
+    def __init__(self, adjacency: sp.csr_array, *, device: torch.device | None = None) -> None:
+        self.adjacency, self.device = adjacency, device
+        self.degree = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+        self.laplacian = sp.csr_array(sp.diags_array(self.degree) - adjacency)
+
+    @cached_property
+    def _index(self) -> tuple[Tensor, Tensor]:
+        """Row pointers and columns of L; 32-bit where they hold (twice as quick in a product)."""
+        a = self.laplacian
+        kind = np.int32 if max(a.nnz, a.shape[0]) < 2**31 else np.int64
+        pointers, columns = a.indptr.astype(kind), a.indices.astype(kind)
+        return torch.from_numpy(pointers).to(self.device), torch.from_numpy(columns).to(self.device)
+
+    @cached_property
+    def _edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Both ends and the weight of each edge, once."""
+        row = np.repeat(np.arange(self.degree.size), np.diff(self.adjacency.indptr))
+        once = self.adjacency.indices > row
+        return row[once], self.adjacency.indices[once], self.adjacency.data[once]
+
+    def operator(self, m: NDArray[np.float64], scale: float) -> Tensor:
+        """S as a torch CSR matrix."""
+        data = torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
+        with warnings.catch_warnings():  # torch warns once of every CSR tensor: a beta feature
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.sparse_csr_tensor(
+                *self._index, data, size=self.laplacian.shape, check_invariants=False
+            )
+
+    def energy(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """yᵀLy = Σ a_ij (y_i − y_j)², over the edges, of each column of `y` ``[n, p]``.
+
+        As a sum of squares it is never negative, and keeps its digits where yᵀ(Ly) would cancel.
+        """
+        i, j, weight = self._edges
+        return np.array([float((weight * (c[i] - c[j]) ** 2).sum()) for c in y.T])
 
 
 class ComponentProblem:
@@ -42,27 +83,15 @@ class ComponentProblem:
     γ. That is why preconditioners work on y, and why vectors for one γ start the solve of another.
     """
 
-    def __init__(
-        self,
-        adjacency: sp.csr_array,
-        gamma: float,
-        *,
-        device: torch.device | None = None,
-        laplacian: sp.csr_array | None = None,
-    ) -> None:
-        """`laplacian` is L = D − A where it is known already, from another γ."""
-        self.adjacency = adjacency
-        self.degree = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    def __init__(self, component: Component, gamma: float) -> None:
+        self._component, self.degree = component, component.degree
         self.n = self.degree.size
         m = gamma * self.degree + (1.0 - gamma)
         self.norm = float(spectral_norm_bound(gamma, self.degree, m))
         self.scale = gamma or 1.0
-        self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(device)  # [n, 1]
+        self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(component.device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
-        if laplacian is None:
-            laplacian = sp.csr_array(sp.diags_array(self.degree) - adjacency)
-        self.laplacian = laplacian
-        self._matrix = _symmetric_matrix(laplacian, m, self.scale).to(device)
+        self._matrix = component.operator(m, self.scale)
 
     def apply(self, u: Tensor) -> Tensor:
         """S u for a block ``[n, b]``."""
@@ -77,21 +106,4 @@ class ComponentProblem:
     def rayleigh(self, vectors: Tensor) -> Tensor:
         """The Rayleigh quotients uᵀSu of unit columns, ``[p]``."""
         y = (vectors / self.root_m).cpu().numpy()
-        return torch.from_numpy(energy(self.adjacency, y, self.scale)).to(vectors.device)
-
-
-def _symmetric_matrix(laplacian: sp.csr_array, m: NDArray[np.float64], scale: float) -> Tensor:
-    """S as a torch CSR matrix; 32-bit indices where they hold (twice as quick in a product)."""
-    root = m**-0.5
-    data = scale * laplacian.data * root[laplacian.indices]
-    data *= np.repeat(root, np.diff(laplacian.indptr))
-    index = np.int32 if max(laplacian.nnz, laplacian.shape[0]) < 2**31 else np.int64
-    with warnings.catch_warnings():  # torch warns once of every CSR tensor: a beta feature
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(laplacian.indptr.astype(index)),
-            torch.from_numpy(laplacian.indices.astype(index)),
-            torch.from_numpy(data),
-            size=laplacian.shape,
-            check_invariants=False,
-        )
+        return torch.from_numpy(self.scale * self._component.energy(y)).to(vectors.device)
