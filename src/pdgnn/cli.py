@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pdgnn.cli_options import Device, GraphArgument, RootOption, ScopeOption
+from pdgnn.cli_train import train_command
 from pdgnn.terminal import one_line, prepare_process, show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
@@ -25,37 +26,8 @@ app = typer.Typer(
 )
 
 
-class Device(StrEnum):
-    """Where eigenvalues are computed."""
-
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-class ScopeOption(StrEnum):
-    """Which nodes are joined to the gradient node."""
-
-    all = "all"
-    far = "far"
-
-
-GraphArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="GRAPH",
-        help="A file (.csv, .tsv, .txt, .parquet, .npz, .graphml), the name of a dataset, or a "
-        "generated board such as minesweeper-generated:size=50,seed=3.",
-        show_default=False,
-    ),
-]
 AlphaOption = Annotated[float, typer.Option(help="α of L^(α,γ), in [0, 1].")]
 GammaOption = Annotated[float, typer.Option(help="γ of L^(α,γ), in [0, 1].")]
-RootOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder of the datasets; else PDGNN_DATA, else ~/.cache/pdgnn.", show_default=False
-    ),
-]
 DeviceOption = Annotated[Device, typer.Option(help="Where eigenvalues are computed.")]
 
 
@@ -224,6 +196,9 @@ def _tell_what_is_left_out(source: Source, output: Path) -> None:
     lost = [name for name, values in held.items() if values is not None]
     if lost and output.suffix.lower() != ".npz":
         tell(f"{output} holds the edges alone; write an .npz to keep the {' and '.join(lost)}")
+
+
+app.command("train")(train_command)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from pdgnn.nn.backbone import Backbone
 from pdgnn.nn.conv import PDGATConv, PDGCNConv
+from pdgnn.nn.features import SparseFeatures, compact_features
 from pdgnn.nn.inputs import GraphInputs, prepare
 from pdgnn.nn.models import MODELS, PDGAT, PDGCN, build
 
@@ -13,6 +14,8 @@ __all__ = [
     "GraphInputs",
     "PDGATConv",
     "PDGCNConv",
+    "SparseFeatures",
     "build",
+    "compact_features",
     "prepare",
 ]

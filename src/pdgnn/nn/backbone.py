@@ -20,6 +20,7 @@ from pdgnn.nn.checks import (
     check_weight,
     positive,
 )
+from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import Edges
 
 __all__ = ["MLP", "Backbone", "BlockFactory", "Residual"]
@@ -112,7 +113,7 @@ class Backbone(_Noisy):
 
     def forward(
         self,
-        x: Tensor,
+        x: Tensor | SparseFeatures,
         edges: Edges | Tensor,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
@@ -120,7 +121,7 @@ class Backbone(_Noisy):
         """``[N, in_channels]`` to ``[N, out_channels]``.
 
         Args:
-            x: Features of the nodes.
+            x: Features of the nodes, dense or sparse.
             edges: The structure, or PyG's edge_index ``[2, E]``; nothing is added to it.
             edge_weight: ``[E]``, where the blocks use it: in the slots of `Edges`, or in the order
                 of an edge_index.
@@ -163,7 +164,7 @@ class MLP(_Noisy):
 
     def forward(
         self,
-        x: Tensor,
+        x: Tensor | SparseFeatures,
         edges: Edges | Tensor | None = None,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,

@@ -16,6 +16,7 @@ from torch_geometric.utils import softmax
 
 from pdgnn.errors import InputError
 from pdgnn.nn.checks import check_heads
+from pdgnn.nn.features import SparseFeatures, times
 from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot
 
 __all__ = [
@@ -62,9 +63,9 @@ class Pass:
     noise: Noise
 
 
-def gelu(lin: nn.Linear, x: Tensor, noise: Noise) -> Tensor:
+def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: Noise) -> Tensor:
     """GELU(dropout(W x + b))."""
-    return activate(F.linear(x, lin.weight), lin.bias, noise=noise.draw())
+    return activate(times(x, lin.weight), lin.bias, noise=noise.draw())
 
 
 def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: Noise) -> Tensor:

@@ -1,0 +1,396 @@
+"""The whole protocol, 10 splits trained and evaluated for 1000 steps: pdgnn and PyG side by side.
+
+    python benchmarks/training.py --device cuda                    # what is not there yet
+    python benchmarks/training.py --device cuda --precision tf32
+    python benchmarks/training.py --device cpu                     # widths 64 and 512, one split
+    python benchmarks/training.py --check                          # both compute the same
+    python benchmarks/training.py --table                          # prints, measures nothing
+
+PD-GCN and PD-GAT of depth 5 with the paper's α and γ. pdgnn trains by its trainer's own parts: on a
+GPU all splits at once in a captured step, on a CPU one after another. The peer is the same network
+of PyG's layers, trained split by split (benchmarks/peers.py); `pyg-sparse` gives GCNConv a
+torch.sparse matrix in place of an edge_index. Every measurement has a process of its own. Reading
+the graph and solving for φ are not timed; what comes before the clock (compilation, capture, the
+first steps) is kept apart as ``warm_up_seconds``. The clock runs for ``--steps`` steps of each
+split and for ``--seconds`` in all at least; its seconds are scaled to 10 splits of 1000 steps.
+Memory is the peak of torch.cuda.max_memory_allocated, or of resident memory above that before the
+model was built. Rows are kept in ``results/training.json``; ``--readme`` copies the table into the
+README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import common
+
+GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
+MODELS = {"pd-gcn": "PD-GCN", "pd-gat": "PD-GAT"}
+SIDES = ("pdgnn", "pyg", "pyg-sparse")
+SPLITS, STEPS = 10, 1000  # of the protocol
+SCRIPT = "training.py"
+PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy")
+TINY = "minesweeper-generated:size=8,seed=0"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured; a row of the same case and machine is not measured again."""
+
+    graph: str
+    model: str
+    side: str
+    device: str
+    width: int
+    depth: int
+    precision: str
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How much of it is run: so many splits, each for `steps` at least, all for `seconds`."""
+
+    steps: int
+    splits: int
+    seconds: float
+
+
+def open_case(case: Case, graph: str) -> tuple[Any, Any]:
+    """The task, and the inputs of the model."""
+    from pdgnn.experiments.paper import scope
+    from pdgnn.nn import prepare
+    from pdgnn.training import Task
+
+    task = Task.open(graph)
+    alpha, gamma = scope(MODELS[case.model], graph) or (0.5, 0.5)
+    inputs = prepare(task.graph, case.model, alpha=alpha, gamma=gamma)
+    return task, inputs
+
+
+def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple[Any, int]]:
+    """A step that is ready to be timed, and how many splits it trains, group by group."""
+    import torch
+
+    from pdgnn.training.group import Group
+    from pdgnn.training.loop import captured_step, runs_that_fit
+    from pdgnn.training.spec import RunSpec
+
+    device = torch.device(case.device)
+    specs = [
+        RunSpec(
+            dataset=case.graph,
+            model=case.model,
+            depth=case.depth,
+            width=case.width,
+            split=split,
+            seed=split,
+            precision=case.precision,
+        )
+        for split in range(splits)
+    ]
+
+    def group(chunk: list[RunSpec]) -> Group:
+        return Group(chunk, task, [inputs] * len(chunk), device=device)
+
+    at_once = 1
+    if case.device == "cuda":
+        at_once = runs_that_fit(lambda: group(specs[:1]), splits, device)
+    for start in range(0, splits, at_once):
+        made = group(specs[start : start + at_once])
+        if case.device == "cuda":
+            yield captured_step(made), len(made.specs)
+        else:
+            made.train_step()
+            yield made.train_step, 1
+        del made
+
+
+def peer_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple[Any, int]]:
+    """The same for the peer, split by split."""
+    import torch
+
+    import peers
+
+    torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
+    sparse = case.side == "pyg-sparse"
+    edges, on_edges = peers.net_inputs(inputs.to(case.device), sparse=sparse)
+    for split in range(splits):
+        torch.manual_seed(split)
+        net = peers.Net(case.model, (task.x.shape[1], case.width, task.out_channels), case.depth)
+        training = peers.Training(net, task, split, edges, on_edges)
+        for _ in range(3 if case.device == "cuda" else 1):
+            training.step()
+        yield training.step, 1
+        del net, training
+
+
+def run_case(case: Case, task: Any, inputs: Any, clock: Clock) -> common.Row:
+    """Seconds, scaled to the whole protocol, and what they were measured on."""
+    make = our_steps if case.side == "pdgnn" else peer_steps
+    begun = time.perf_counter()
+    scaled, taken, splits, at_once, warm_up = 0.0, 0, 0, 0, None
+    for step, size in make(case, task, inputs, clock.splits):
+        wait(case.device)
+        warm_up = time.perf_counter() - begun if warm_up is None else warm_up
+        each, count = timed(step, clock.steps, clock.seconds * size / clock.splits, case.device)
+        scaled += each * STEPS
+        taken, splits, at_once = taken + count, splits + size, max(at_once, size)
+        del step  # and with it the model, before the next one is built
+    return {
+        "seconds": scaled * SPLITS / splits,
+        "warm_up_seconds": warm_up,
+        "steps": taken,
+        "splits": splits,
+        "at_once": at_once,
+    }
+
+
+def timed(step: Callable[[], Any], steps: int, least: float, device: str) -> tuple[float, int]:
+    """Seconds of one step, by the median of rounds of `steps` steps, and how many were taken."""
+    rounds: list[float] = []
+    while sum(rounds) < least or not rounds:
+        begun = time.perf_counter()
+        for _ in range(steps):
+            step()
+        wait(device)
+        rounds.append(time.perf_counter() - begun)
+    return median(rounds) / steps, steps * len(rounds)
+
+
+def wait(device: str) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def measure_here(case: Case, clock: Clock) -> common.Row:
+    """One measurement in this process."""
+    import torch
+
+    if case.device == "cuda":
+        task, inputs = open_case(case, case.graph)
+        torch.cuda.reset_peak_memory_stats()
+        row = run_case(case, task, inputs, clock)
+        peak = torch.cuda.max_memory_allocated() / 2**20
+    else:
+        task, inputs = open_case(case, case.graph)
+        begun = time.perf_counter()
+        run_case(
+            case, *open_case(case, TINY), Clock(1, 1, 0)
+        )  # compiles, so that it is not counted
+        compiled = time.perf_counter() - begun
+        before = forget_peak()
+        row = run_case(case, task, inputs, clock)
+        peak = memory_mib("VmHWM") - before
+        row["warm_up_seconds"] += compiled
+    size = {"nodes": task.graph.num_nodes, "edges": task.graph.num_edges}
+    return row | size | {"peak_mib": round(peak, 1), "threads": torch.get_num_threads()}
+
+
+def forget_peak() -> float:
+    """Begin the peak of resident memory anew (Linux); MiB that are resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory_mib("VmRSS")
+
+
+def memory_mib(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+
+
+def check(case: Case) -> bool:
+    """Whether the logits of both sides agree, with the same weights, without dropout."""
+    import torch
+
+    import peers
+    from pdgnn.nn import build
+
+    task, inputs = open_case(case, case.graph)
+    inputs = inputs.to(case.device)
+    ours: Any = build(
+        case.model,
+        task.x.shape[1],
+        task.out_channels,
+        hidden_channels=case.width,
+        depth=case.depth,
+        heads=peers.HEADS,
+    )
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():  # norms too are of no special values
+        for p in ours.parameters():
+            p.add_(torch.randn(p.shape, generator=generator), alpha=0.05)
+    net = peers.Net(case.model, (task.x.shape[1], case.width, task.out_channels), case.depth)
+    peers.copy_weights(net, ours)
+    x = task.x.to(case.device)
+    with torch.no_grad():
+        a = ours.eval().to(case.device)(x, inputs.edges, inputs.edge_weight, inputs.edge_attr)
+        sparse = case.side == "pyg-sparse"
+        b = net.eval().to(case.device)(x, *peers.net_inputs(inputs, sparse=sparse))
+    off = float((a - b).abs().max() / a.abs().max().clamp(min=1.0))
+    sizes = [sum(p.numel() for p in module.parameters()) for module in (ours, net)]
+    good = off <= 1e-4 and sizes[0] == sizes[1]
+    print(
+        f"{case.graph:20} {case.model:7} {case.side:11} width {case.width}: logits differ by "
+        f"{off:.1e}, parameters {sizes[0]:,} and {sizes[1]:,}{'' if good else '  NOT THE SAME'}",
+        flush=True,
+    )
+    return good
+
+
+def table(rows: list[common.Row]) -> str:
+    """What was measured, as Markdown: a table for each machine, device and precision."""
+    kinds = dict.fromkeys((r["machine"], r["device"], r["precision"]) for r in rows)
+    parts = []
+    for kind in sorted(kinds, key=lambda k: (k[1] != "cuda", k[2], k[0])):
+        own = [r for r in rows if (r["machine"], r["device"], r["precision"]) == kind]
+        parts.append(f"{caption(own)}\n\n{one_table(own)}")
+    return "\n\n".join(parts)
+
+
+def caption(rows: list[common.Row]) -> str:
+    first = rows[0]
+    done = [r for r in rows if r["seconds"] is not None]
+    steps = [r["steps"] * r["at_once"] // r["splits"] for r in done]
+    splits = sorted({r["splits"] for r in done})
+    measured = f"{min(steps)} to {max(steps)} steps" if steps else "no steps"
+    of_splits = f"{' or '.join(map(str, splits))} split{'' if splits == [1] else 's'}"
+    return (
+        f"{first['machine']} ({'GPU' if first['device'] == 'cuda' else 'CPU'}), "
+        f"{first['precision']}, depth {first['depth']}: seconds for {SPLITS} splits of {STEPS} "
+        f"steps, scaled from {measured} of {of_splits}."
+    )
+
+
+def one_table(rows: list[common.Row]) -> str:
+    sides = [s for s in SIDES if any(r["side"] == s for r in rows)]
+    heads = ["graph", "model", "width", *sides, "best peer / pdgnn"]
+    heads += [f"{s} MiB" for s in sides] + ["pdgnn warm-up"]
+    lines = []
+    for graph in GRAPHS:
+        for model, label in MODELS.items():
+            for width in sorted({r["width"] for r in rows}):
+                same = {"graph": graph, "model": model, "width": width}
+                found = {r["side"]: r for r in rows if same.items() <= r.items()}
+                if not found:
+                    continue
+                cells = [shown(found.get(s)) for s in sides]
+                memory = [shown_memory(found.get(s)) for s in sides]
+                warm_up = found.get("pdgnn", {}).get("warm_up_seconds")
+                last = "" if warm_up is None else f"{warm_up:.3g}"
+                lines.append([graph, label, str(width), *cells, ratio(found), *memory, last])
+    return common.markdown(heads, lines)
+
+
+def shown(row: common.Row | None) -> str:
+    if row is None:
+        return ""
+    if row["seconds"] is not None:
+        return f"{row['seconds']:.3g}" if row["seconds"] < 1000 else f"{row['seconds']:,.0f}"
+    if "limit" in row:
+        return f"stopped after {row['limit']:g} s"
+    return "out of memory" if "memory" in row["note"] else "failed"
+
+
+def shown_memory(row: common.Row | None) -> str:
+    return f"{row['peak_mib']:,.0f}" if row and row["seconds"] is not None else ""
+
+
+def ratio(found: dict[str, common.Row]) -> str:
+    peers = [r["seconds"] for s, r in found.items() if s != "pdgnn" and r["seconds"] is not None]
+    own = found.get("pdgnn", {}).get("seconds")
+    return f"{min(peers) / own:.1f}" if peers and own else ""
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--graphs", default=",".join(GRAPHS))
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--widths", help="default: 512 on a GPU, 64,512 on a CPU")
+    parser.add_argument("--depth", type=int, default=5)
+    parser.add_argument("--precision", choices=("float32", "tf32"), default="float32")
+    parser.add_argument("--steps", type=int, help="at least; default: 20 on a GPU, 2 on a CPU")
+    parser.add_argument("--splits", type=int, help="default: 10 on a GPU, 1 on a CPU")
+    parser.add_argument("--seconds", type=float, default=3.0, help="at least, of all splits")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one measurement")
+    parser.add_argument("--memory", type=float, default=16.0, help="GiB for one, on a CPU")
+    parser.add_argument("--results", type=Path, default=common.RESULTS / "training.json")
+    parser.add_argument("--again", action="store_true", help="measure anew what is there already")
+    parser.add_argument("--check", action="store_true", help="compare what both sides compute")
+    parser.add_argument("--table", action="store_true", help="print what was measured, run nothing")
+    parser.add_argument("--readme", action="store_true", help="copy the table into the README")
+    parser.add_argument("--child", nargs=2, metavar=("CASE", "CLOCK"), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """The two sides of a case one after the other."""
+    widths = options.widths or ("512" if options.device == "cuda" else "64,512")
+    for graph in options.graphs.split(","):
+        for model in options.models.split(","):
+            for width in map(int, widths.split(",")):
+                for side in options.sides.split(","):
+                    if (model, side) != ("pd-gat", "pyg-sparse"):  # GATConv has no such form
+                        yield Case(
+                            *(graph, model, side, options.device),
+                            *(width, options.depth, options.precision),
+                        )
+
+
+def measure_missing(options: argparse.Namespace) -> list[common.Row]:
+    gpu = options.device == "cuda"
+    steps = options.steps or (20 if gpu else 2)
+    clock = Clock(steps, options.splits or (SPLITS if gpu else 1), options.seconds)
+    rows, here = common.read_rows(options.results), common.machine(PACKAGES)
+    for case in cases(options):
+        same = asdict(case) | {"machine": here["machine"]}
+        known = [r for r in rows if same.items() <= r.items()]
+        if known and not options.again:
+            continue
+        child = ["--child", json.dumps(asdict(case)), json.dumps(asdict(clock))]
+        child += ["--memory", str(options.memory)]
+        row = asdict(case) | common.in_child(__file__, child, options.limit)
+        row["command"] = (
+            f"python benchmarks/{SCRIPT} --graphs {case.graph} --models {case.model} "
+            f"--sides {case.side} --device {case.device} --widths {case.width} "
+            f"--depth {case.depth} --precision {case.precision} "
+            f"--steps {clock.steps} --splits {clock.splits}"
+        )
+        rows = [r for r in rows if r not in known] + [row | here]
+        common.write_rows(options.results, rows)
+        name = f"{case.graph} {case.model} {case.width} {case.side}"
+        print(f"{name:45} {shown(row):>14}  {row.get('note', '')}", flush=True)
+    return rows
+
+
+def main() -> None:
+    options = read_options()
+    if options.child:
+        case, clock = (json.loads(text) for text in options.child)
+        if case["device"] == "cpu":  # an allocation that fails, before the machine runs out
+            limit = int(options.memory * 2**30)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        print(json.dumps(measure_here(Case(**case), Clock(**clock))))
+        return
+    if options.check:
+        options.widths = options.widths or "64"
+        same = [check(case) for case in cases(options) if case.side != "pdgnn"]
+        raise SystemExit(0 if all(same) else 1)
+    rows = common.read_rows(options.results) if options.table else measure_missing(options)
+    print(table(rows))
+    if options.readme:
+        common.copy_to_readme(SCRIPT, table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Device", "GraphArgument", "RootOption", "ScopeOption"]
+
+
+class Device(StrEnum):
+    """Where the work is done."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class ScopeOption(StrEnum):
+    """Which nodes are joined to the gradient node."""
+
+    all = "all"
+    far = "far"
+
+
+GraphArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        help="A file (.csv, .tsv, .txt, .parquet, .npz, .graphml), the name of a dataset, or a "
+        "generated board such as minesweeper-generated:size=50,seed=3.",
+        show_default=False,
+    ),
+]
+RootOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the datasets; else PDGNN_DATA, else ~/.cache/pdgnn.", show_default=False
+    ),
+]

@@ -1,0 +1,351 @@
+"""The command ``pdgnn train``: a grid of settings, each on all splits and seeds."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pdgnn.cli_options import Device, GraphArgument, RootOption, ScopeOption
+from pdgnn.terminal import show, tell, working, wrapped_errors
+
+if TYPE_CHECKING:
+    from pdgnn.training import Progress, RunResult, RunSpec, Task
+
+__all__ = ["train_command"]
+
+MOST_NUMBERS = 10_000
+"""In a list such as 0-9."""
+LINE_SECONDS = 30.0
+"""How often a line says how far it is, where there is no terminal to show it on."""
+
+
+class Precision(StrEnum):
+    """Of the arithmetic."""
+
+    float32 = "float32"
+    tf32 = "tf32"
+    bfloat16 = "bfloat16"
+    float64 = "float64"
+
+
+def train_command(
+    graph: GraphArgument,
+    *,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="One or several: pd-gat, pd-gcn, gat, gcn, ...")
+    ] = "pd-gat",
+    alpha: Annotated[str, typer.Option(help="One or several α, such as 0,0.5,1.")] = "1",
+    gamma: Annotated[str, typer.Option(help="One or several γ.")] = "1",
+    depth: Annotated[str, typer.Option(help="One or several depths, such as 2 or 1-5.")] = "2",
+    width: Annotated[int, typer.Option(help="Hidden channels.")] = 512,
+    heads: Annotated[int, typer.Option(help="Heads of attention, which split the width.")] = 8,
+    splits: Annotated[str, typer.Option(help="Which splits: all, 0,1,2 or 0-4.")] = "all",
+    seeds: Annotated[str, typer.Option(help="How many (3 is 0,1,2), or which: 0,7 or 5-9.")] = "1",
+    lr: Annotated[float, typer.Option(help="Learning rate of AdamW.")] = 3e-5,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay of AdamW.")] = 0.0,
+    dropout: Annotated[float, typer.Option(help="Dropout rate, in [0, 1).")] = 0.2,
+    steps: Annotated[int, typer.Option(help="Steps of a run, each evaluated.")] = 1000,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="End a run after so many steps without a better validation score.",
+            show_default=False,
+        ),
+    ] = None,
+    rewired: Annotated[
+        bool, typer.Option("--rewired", help="Train on the rewired graph of each (α, γ).")
+    ] = False,
+    scope: Annotated[
+        ScopeOption, typer.Option(help="Which nodes --rewired joins to the gradient node.")
+    ] = ScopeOption.all,
+    precision: Annotated[
+        Precision, typer.Option(help="Arithmetic; tf32 and bfloat16 are for GPUs.")
+    ] = Precision.float32,
+    device: Annotated[Device, typer.Option(help="Where the runs train.")] = Device.cpu,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep finished runs and the state of the others here; the same command goes on "
+            "from there.",
+            show_default=False,
+        ),
+    ] = None,
+    curves: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write loss and scores of every step to this .csv.", show_default=False
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object to stdout.")] = False,
+    root: RootOption = None,
+) -> None:
+    """Train models on a graph, on all its splits at once.
+
+    Lists given to --model, --alpha, --gamma and --depth make a grid, with a line of
+    the table for each point of it: mean ± std of the test score over splits and seeds,
+    each at its best validation step. The defaults are the protocol of the paper.
+
+    Examples:
+
+    pdgnn train minesweeper-generated:size=30 --width 64 --lr 3e-3 --steps 200
+    pdgnn train minesweeper -m pd-gat,gat --gamma 0.2,0.4 --depth 2,5 --device cuda
+    pdgnn train graph.npz --seeds 3 --patience 100 --folder runs --curves curves.csv
+    """
+    with wrapped_errors():
+        from pdgnn.training.spec import RunSpec
+
+        grid = _grid(
+            RunSpec(
+                dataset=graph,
+                model="mlp",
+                width=width,
+                heads=heads,
+                lr=lr,
+                weight_decay=weight_decay,
+                dropout=dropout,
+                steps=steps,
+                patience=patience,
+                rewired=rewired,
+                scope=scope.value,
+                precision=precision.value,
+            ),
+            _words("--model", model),
+            [_numbers(name, text) for name, text in (("--alpha", alpha), ("--gamma", gamma))],
+            _whole_numbers("--depth", depth),
+        )
+        chosen_seeds = _seeds(seeds)
+        chosen_splits = None if splits.strip() == "all" else _whole_numbers("--splits", splits)
+        _check_places(device.value, folder, curves)
+        with working(f"reading {graph}"):
+            from pdgnn.training.task import Task
+
+            task = Task.open(graph, root)
+        every = range(task.num_splits) if chosen_splits is None else chosen_splits
+        specs = [
+            replace(spec, split=split, seed=seed)
+            for spec, split, seed in product(grid, every, chosen_seeds)
+        ]
+        results = _trained(specs, task, device.value, folder, curves is not None)
+        _print_results(task, results, as_json)
+        if curves is not None:
+            _write_curves(curves, results)
+            tell(f"the curves are in {curves}")
+
+
+def _grid(
+    base: RunSpec, models: list[str], scopes: list[list[float]], depths: list[int]
+) -> list[RunSpec]:
+    """A run for each point of the grid, one for all (α, γ) where they do not matter."""
+    from pdgnn.nn.models import MODELS
+
+    found = []
+    for model in models:
+        for alpha, gamma in product(*scopes):
+            for depth in depths:
+                run = replace(base, model=model, alpha=alpha, gamma=gamma, depth=depth)
+                scoped = run.rewired or MODELS[model].scoped
+                found.append(run if scoped else replace(run, alpha=1.0, gamma=1.0))
+    return list(dict.fromkeys(found))
+
+
+def _words(option: str, text: str) -> list[str]:
+    from pdgnn.errors import InputError
+
+    items = list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
+    if not items:
+        raise InputError(f"{option} is empty; give one or several, with commas between them")
+    return items
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    """``"0,0.5,1"``."""
+    from pdgnn.errors import InputError
+
+    try:
+        return list(dict.fromkeys(float(item) for item in _words(option, text)))
+    except ValueError as e:
+        if isinstance(e, InputError):
+            raise
+        raise InputError(f"{option} takes numbers such as 0,0.5,1, not {text!r}") from e
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    """``"0,2,5-7"``."""
+    from pdgnn.errors import InputError
+
+    found: dict[int, None] = {}
+    for item in _words(option, text):
+        first, _, last = item.partition("-")
+        ends = first.strip(), (last or first).strip()
+        if not all(end.isascii() and end.isdigit() and len(end) < 20 for end in ends):
+            raise InputError(f"{option} takes whole numbers such as 0,1,2 or 0-4, not {text!r}")
+        low, high = map(int, ends)
+        if not low <= high < low + MOST_NUMBERS:
+            raise InputError(f"{option} has {item}; give the lower end first, and not too many")
+        found |= dict.fromkeys(range(low, high + 1))
+    return list(found)
+
+
+def _seeds(text: str) -> list[int]:
+    """``"3"`` is 0, 1, 2; anything longer is a list."""
+    from pdgnn.errors import InputError
+
+    found = _whole_numbers("--seeds", text)
+    if not text.strip().isdigit():
+        return found
+    if not 1 <= found[0] <= MOST_NUMBERS:
+        raise InputError(f"--seeds takes at least 1 and at most {MOST_NUMBERS}, not {found[0]}")
+    return list(range(found[0]))
+
+
+def _check_places(device: str, folder: Path | None, curves: Path | None) -> None:
+    from pdgnn.errors import InputError
+    from pdgnn.output import check_output
+    from pdgnn.training.trainer import check_device
+
+    check_device(device)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError(f"--folder {folder} is a file; name a folder")
+    if curves is not None:
+        check_output(curves, [".csv"], force=True)
+
+
+def _trained(
+    specs: list[RunSpec], task: Task, device: str, folder: Path | None, curves: bool
+) -> list[RunResult]:
+    from pdgnn.training.trainer import train
+
+    try:
+        with _watching() as progress:
+            return train(
+                specs,
+                tasks={specs[0].dataset: task},
+                device=device,
+                folder=folder,
+                curves=curves,
+                progress=progress,
+            )
+    except KeyboardInterrupt as e:
+        kept = "nothing is kept, as there was no --folder"
+        if folder is not None:
+            kept = f"what is done is in {folder}; run the same command again to go on"
+        tell(f"stopped; {kept}")
+        raise typer.Exit(130) from e
+
+
+def _print_results(task: Task, results: Sequence[RunResult], as_json: bool) -> None:
+    from pdgnn.training.summary import chosen, summarize
+
+    rows = summarize(results)
+    if as_json:
+        best = chosen(rows)
+        found: dict[str, Any] = {
+            "name": task.name,
+            "metric": task.metric,
+            "chosen_by_validation": None if best is None else rows.index(best),
+            "rows": [row.to_dict() for row in rows],
+        }
+        typer.echo(json.dumps(found, indent=2, allow_nan=False))
+        return
+    from pdgnn.report.training import training_text
+
+    show(training_text(task.name, task.metric, rows))
+
+
+CURVE_COLUMNS = ("model", "alpha", "gamma", "depth", "split", "seed", "step", "loss", "val", "test")
+
+
+def _write_curves(path: Path, results: Sequence[RunResult]) -> None:
+    """A row for each step of each run; empty where a number is not finite."""
+    import csv
+    import math
+
+    from pdgnn.output import whole_file
+
+    with (
+        whole_file(path) as partial,
+        partial.open("x", newline="", encoding="utf-8") as file,
+    ):
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(CURVE_COLUMNS)
+        for r in results:
+            run = [getattr(r.spec, name) for name in CURVE_COLUMNS[:6]]
+            for step, numbers in enumerate([] if r.curves is None else r.curves.tolist(), 1):
+                rows.writerow(
+                    [*run, step, *(f"{v:.7g}" if math.isfinite(v) else "" for v in numbers)]
+                )
+
+
+@contextmanager
+def _watching() -> Iterator[Callable[[Progress], None]]:
+    """What to call with the progress: a bar if a person is watching, else a line now and then."""
+    pace = _Pace()
+    if not sys.stderr.isatty():
+        yield pace.say_now_and_then
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(bar_width=20), TextColumn("{task.description}", markup=False))
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task("preparing the graph", total=1.0)
+        yield lambda p: bar.update(shown, completed=_share(p), description=pace.line(p))
+
+
+class _Pace:
+    """How far a training is, and how long it may still take, in a line."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self._said = time.monotonic()
+
+    def line(self, p: Progress) -> str:
+        """A line on stderr."""
+        return f"{p.runs_done}/{p.runs} runs, {_under_way(p)}{self._left(_share(p))}"
+
+    def say_now_and_then(self, p: Progress) -> None:
+        """The line, if the last one is some time ago."""
+        line = self.line(p)
+        if time.monotonic() - self._said >= LINE_SECONDS:
+            self._said = time.monotonic()
+            tell(line)
+
+    def _left(self, share: float) -> str:
+        now = time.monotonic()
+        self._first = self._first or (share, now)
+        begun, since = self._first
+        if share <= begun:
+            return ""
+        seconds = int((now - since) * (1 - share) / (share - begun))
+        return f", {seconds // 60}:{seconds % 60:02d} left"
+
+
+def _share(p: Progress) -> float:
+    return (p.runs_done + len(p.specs) * p.step / p.steps) / p.runs
+
+
+def _under_way(p: Progress) -> str:
+    """``PD-GAT depth 5, step 40/1000, best val 91.20 and test 90.85 so far``."""
+    import math
+
+    from pdgnn.nn.models import MODELS
+
+    spec = p.specs[0]
+    found = [(v, t) for v, t in zip(p.val, p.test, strict=True) if not math.isnan(v)]
+    scores = ""
+    if found:
+        val, test = (100 * sum(column) / len(found) for column in zip(*found, strict=True))
+        scores = f", best val {val:.2f} and test {test:.2f} so far"
+    many = f"{len(p.specs)} of " if len(p.specs) > 1 else ""
+    return f"{many}{MODELS[spec.model].name} depth {spec.depth} at step {p.step}/{p.steps}{scores}"

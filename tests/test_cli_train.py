@@ -1,0 +1,371 @@
+"""``pdgnn train`` as a user has it: the table, files, going on, one line for what goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from filing import npz
+from pdgnn.cli import app
+from pdgnn.training import RunSpec, Task, loop, train
+from pdgnn.training.checkpoint import RunFolder
+
+BOARD = "minesweeper-generated:size=6,seed=1"
+SMALL = ("--width", "8", "--heads", "2", "--depth", "1", "--steps", "4", "--lr", "0.01")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Every test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+
+def run(*words: str, code: int = 0):
+    """Run the command and check its exit code; an unexpected exception is raised."""
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(
+        app, ["train", *words], catch_exceptions=False
+    )
+    assert result.exit_code == code, result.output
+    return result
+
+
+def refused(*words: str, message: str) -> None:
+    """The command must fail with one line on stderr that has `message`, and nothing on stdout."""
+    result = run(*words, code=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
+def files() -> set[str]:
+    return {path.name for path in Path().iterdir()} - {"cache"}
+
+
+def spec(**options) -> RunSpec:
+    small = {"dataset": BOARD, "model": "pd-gat", "width": 8, "heads": 2, "depth": 1}
+    return RunSpec(**{**small, "steps": 4, "lr": 0.01, **options})
+
+
+def table(text: str) -> list[list[str]]:
+    """The lines of the table, cut into their cells."""
+    lines = [line.strip() for line in text.splitlines()]
+    start = next(i for i, line in enumerate(lines) if line.startswith("model"))
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines[start:]]
+
+
+def test_the_table_is_that_of_the_library():
+    longer = {"steps": 12, "lr": 0.05}
+    results = train([spec(split=i, seed=s, **longer) for i in (0, 1, 2) for s in (0, 1)])
+    words = ("--splits", "0-2", "--seeds", "2", "--steps", "12", "--lr", "0.05")
+    said = run(BOARD, *SMALL, *words)
+    lines = said.stdout.splitlines()
+    assert lines[:2] == [
+        BOARD,
+        "  ROC AUC in percent; test at each run's best validation step",
+    ]
+    heads, row = table(said.stdout)
+    expected = ["model", "α", "γ", "depth", "runs", "test", "validation", "best step", "seconds"]
+    assert heads == expected
+    tests = [100 * r.test for r in results]
+    steps = [r.step for r in results]
+    assert min(steps) < max(steps)
+    assert row[:-1] == [
+        *("PD-GAT", "1", "1", "1", "6"),
+        f"{statistics.fmean(tests):.2f} ± {statistics.stdev(tests):.2f}",
+        f"{statistics.fmean(100 * r.val for r in results):.2f}",
+        f"{min(steps)} to {max(steps)}",
+    ]
+    assert said.stderr == ""
+    assert files() == set()
+
+
+def test_a_grid_has_a_line_for_each_point_and_none_where_the_scope_does_not_matter():
+    words = ("-m", "pd-gcn,gat", "--alpha", "0,0.5", "--gamma", "0.2", "--depth", "1-2")
+    said = run(BOARD, *SMALL, *words, "--splits", "3").stdout
+    rows = table(said)[1:7]
+    assert [row[:5] for row in rows] == [
+        ["PD-GCN", "0", "0.2", "1", "1"],
+        ["PD-GCN", "0", "0.2", "2", "1"],
+        ["PD-GCN", "0.5", "0.2", "1", "1"],
+        ["PD-GCN", "0.5", "0.2", "2", "1"],
+        ["GAT", "-", "-", "1", "1"],
+        ["GAT", "-", "-", "2", "1"],
+    ]
+    assert all("±" not in row[5] for row in rows)  # of a single run
+    best = max(float(row[6]) for row in rows)
+    assert "  By mean validation score: " in said
+    first = next(row for row in rows if float(row[6]) == best)
+    assert f"with a test score of {first[5]}." in " ".join(said.split())
+
+
+def test_rewired_graphs_have_a_scope_for_every_model():
+    words = ("-m", "gat", "--rewired", "--scope", "far", "--alpha", "0,1", "--splits", "0")
+    found = json.loads(run(BOARD, *SMALL, *words, "--json").stdout)
+    assert [(r["alpha"], r["rewired"], r["scope"]) for r in found["rows"]] == [
+        (0.0, True, "far"),
+        (1.0, True, "far"),
+    ]
+    runs = [spec(model="gat", rewired=True, scope="far", alpha=a) for a in (0.0, 1.0)]
+    assert [r["test_mean"] for r in found["rows"]] == [r.test for r in train(runs)]
+    assert "GAT (rewired, far)" in run(BOARD, *SMALL, *words).stdout
+
+
+def test_json_is_one_object_with_every_run():
+    words = ("-m", "gcn,pd-gat", "--gamma", "0.5", "--splits", "0,2", "--precision", "float64")
+    result = run(BOARD, *SMALL, *words, "--json", "--patience", "2", "--dropout", "0.5")
+    found = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert result.stderr == ""
+    assert (found["name"], found["metric"]) == (BOARD, "roc_auc")
+    vals = [row["val_mean"] for row in found["rows"]]
+    assert found["chosen_by_validation"] == vals.index(max(vals))
+    gcn, pd_gat = found["rows"]
+    assert (gcn["model"], gcn["alpha"], gcn["gamma"]) == ("gcn", None, None)
+    assert (pd_gat["alpha"], pd_gat["gamma"], pd_gat["depth"]) == (1.0, 0.5, 1)
+    options = {"precision": "float64", "patience": 2, "dropout": 0.5}
+    results = train([spec(gamma=0.5, split=i, **options) for i in (0, 2)])
+    assert [(r["split"], r["test"], r["step"], r["steps_run"]) for r in pd_gat["runs"]] == [
+        (r.spec.split, r.test, r.step, r.steps_run) for r in results
+    ]
+    assert pd_gat["test_std"] == statistics.stdev(r.test for r in results)
+    assert {name: pd_gat[name] for name in options} == options
+
+
+def test_a_file_of_the_heterophilous_form_trains_on_all_its_splits():
+    task = Task.open(BOARD)
+    arrays = {"edges": task.graph.edge_index.T.numpy(), "node_features": task.x.numpy()}
+    arrays["node_labels"] = task.y.numpy()
+    masks = dict(zip(("train", "val", "test"), task.masks.numpy().swapaxes(0, 1), strict=True))
+    masks = {f"{part}_masks": mask for part, mask in masks.items()}
+    Path("board.npz").write_bytes(npz(**arrays, **masks))
+    one, other = (json.loads(run(g, *SMALL, "--json").stdout) for g in ("board.npz", BOARD))
+    assert one["name"] == "board.npz"
+    assert len(one["rows"][0]["runs"]) == 10
+    assert one["rows"][0]["test_mean"] == other["rows"][0]["test_mean"]
+    Path("bare.npz").write_bytes(npz(edges=arrays["edges"]))
+    refused("bare.npz", *SMALL, message="has no node features and no labels and no splits, so the")
+    Path("bare.csv").write_text("0,1\n1,2\n")
+    refused("bare.csv", *SMALL, message="bare.csv has no node features and no labels")
+
+
+def test_curves_are_written_step_by_step():
+    words = ("-m", "gcn", "--splits", "0,1", "--seeds", "5-5")
+    said = run(BOARD, *SMALL, *words, "--curves", "new/curves.csv")
+    assert said.stderr == "the curves are in new/curves.csv\n"
+    with Path("new/curves.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 8
+    assert list(rows[0])[:6] == ["model", "alpha", "gamma", "depth", "split", "seed"]
+    results = train([spec(model="gcn", split=i, seed=5) for i in (0, 1)], curves=True)
+    for r in results:
+        mine = [row for row in rows if row["split"] == str(r.spec.split)]
+        assert [row["step"] for row in mine] == ["1", "2", "3", "4"]
+        found = [[float(row[name]) for name in ("loss", "val", "test")] for row in mine]
+        np.testing.assert_allclose(found, r.curves, rtol=1e-6)
+    run(BOARD, *SMALL, *words, "--curves", "new/curves.csv")  # an old file is replaced
+    assert [path.name for path in Path("new").iterdir()] == ["curves.csv"]
+
+
+def test_what_diverged_is_told_with_its_step():
+    words = ("--lr", "1e30", "-m", "gcn", "--splits", "0", "--curves", "c.csv")
+    said = run(BOARD, *SMALL, *words)
+    assert table(said.stdout)[1][5:7] == ["none", "none"]
+    assert "  Diverged at step 2: GCN, depth 1, split 0, seed 0; it has no score.\n" in said.stdout
+    assert said.stdout.endswith("  A smaller --lr may help.\n")
+    assert Path("c.csv").read_text().splitlines()[2].endswith(",2,,,")
+    row = json.loads(run(BOARD, *SMALL, *words, "--json").stdout, parse_constant=pytest.fail)
+    assert row["chosen_by_validation"] is None
+    assert row["rows"][0]["test_mean"] is None
+    assert row["rows"][0]["runs"][0]["diverged_at"] == 2
+
+
+def test_a_folder_keeps_what_is_done():
+    words = (BOARD, *SMALL, "--splits", "0,1", "--folder", "runs")
+    first = run(*words)
+    assert len(RunFolder("runs").results()) == 2
+    assert run(*words).stdout == first.stdout  # seconds and all
+    more = json.loads(run(*words[:-4], "--splits", "0-2", "--folder", "runs", "--json").stdout)
+    assert len(more["rows"][0]["runs"]) == 3
+
+
+def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(monkeypatch):
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
+    whole = json.loads(run(BOARD, *SMALL, "--splits", "0,1", "--json").stdout)
+    words = (BOARD, *SMALL, "--splits", "0,1", "--json")
+    look, calls = loop.Watch.look, []
+
+    def interrupted(self):
+        calls.append(1)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return look(self)
+
+    for folder, said in (
+        ((), "stopped; nothing is kept, as there was no --folder\n"),
+        (
+            ("--folder", "runs"),
+            "stopped; what is done is in runs; run the same command again to go on\n",
+        ),
+    ):
+        calls.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(loop.Watch, "look", interrupted)
+            result = run(*words, *folder, "--curves", "c.csv", code=130)
+        assert (result.stdout, result.stderr) == ("", said)
+    assert files() == {"runs"}
+    assert len(RunFolder("runs").results()) == 1
+    states = RunFolder("runs").states([spec(split=1).key])
+    assert [int(row["step"]) for row in states.values()] == [2]
+    again = json.loads(run(*words, "--folder", "runs").stdout)
+    assert again["rows"][0]["test_mean"] == whole["rows"][0]["test_mean"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-m", "gtn"], "unknown model 'gtn'; choose one of mlp, resnet"),
+        (["-m", " , "], "--model is empty"),
+        (["--alpha", "2"], "alpha must be a number in [0, 1], not 2.0"),
+        (["--alpha", "0,x"], "--alpha takes numbers such as 0,0.5,1, not '0,x'"),
+        (["--gamma", "nan"], "gamma must be a number in [0, 1], not nan"),
+        (["--gamma", ""], "--gamma is empty"),
+        (["--depth", "0"], "depth must be a whole number of at least 1, not 0"),
+        (["--depth", "1.5"], "--depth takes whole numbers such as 0,1,2 or 0-4, not '1.5'"),
+        (["--width", "12", "-m", "gat"], "width 12 does not split into 8 equal heads"),
+        (["--width", "0"], "width must be a whole number of at least 1, not 0"),
+        (["--splits", "5-2"], "--splits has 5-2; give the lower end first"),
+        (["--splits", "0-99999999999"], "--splits has 0-99999999999"),
+        (["--splits", "some"], "--splits takes whole numbers such as 0,1,2 or 0-4, not 'some'"),
+        (["--splits", "-1"], "--splits takes whole numbers"),
+        (["--seeds", "0"], "--seeds takes at least 1"),
+        (["--seeds", "²"], "--seeds takes whole numbers"),
+        (["--lr", "-1"], "lr must be a number of at least 0, and finite, not -1.0"),
+        (["--lr", "inf"], "lr must be a number of at least 0, and finite, not inf"),
+        (["--dropout", "1"], "dropout must be a number in [0, 1), not 1.0"),
+        (["--steps", "0"], "steps must be a whole number of at least 1, not 0"),
+        (["--patience", "0"], "patience must be a whole number of at least 1, not 0"),
+        (["--folder", "file"], "--folder file is a file; name a folder"),
+        (["--curves", "c.txt"], "c.txt: files of this kind are not written; use .csv"),
+        (["--curves", "file/c.csv"], "file is a file, not a folder"),
+        ([], "gone.npz: there is no such file"),
+    ],
+)
+def test_bad_options_are_one_line_before_anything_is_read(words, message):
+    Path("file").write_text("")
+    refused("gone.npz", *words, message=message)
+    refused("gone.npz", *words, "--json", message=message)
+    assert files() == {"file"}
+
+
+def test_what_goes_wrong_later_is_one_line_too(monkeypatch):
+    refused(BOARD, *SMALL, "--splits", "9,10", "--folder", "runs", message="there is no 10")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    refused("gone.npz", "--device", "cuda", message="needs a CUDA GPU and there is none")
+    assert files() == set()
+    run(BOARD, *SMALL, "--splits", "0", "--folder", "runs")
+    Path("runs/results.jsonl").write_text("{}\n")
+    refused(BOARD, *SMALL, "--folder", "runs", message="results.jsonl is damaged")
+
+
+def test_wrong_usage_exits_with_2():
+    for words in ([], [BOARD, "--width", "wide"], [BOARD, "--precision", "int8"]):
+        result = run(*words, code=2)
+        assert "Usage: " in result.stderr
+        assert result.stdout == ""
+    assert "pdgnn train minesweeper -m pd-gat,gat" in run("--help").stdout
+
+
+# From here on through a process of its own: real streams, real signals, real exit codes.
+
+
+def process(*words: str, **options) -> subprocess.Popen:
+    env = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, *words], env=env, text=True, **pipes | options)
+
+
+TOLD = """
+import sys
+from pdgnn.training import loop
+look, looks = loop.Watch.look, []
+def told(self):
+    looks.append(1)
+    if len(looks) == 4:
+        print("training", flush=True)
+    return look(self)
+loop.Watch.look, loop.LOOK_SECONDS = told, 0.01
+from pdgnn.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (
+            signal.SIGINT,
+            130,
+            "stopped; what is done is in runs; run the same command again to go on\n",
+        ),
+        (signal.SIGTERM, 143, ""),
+    ],
+)
+def test_a_signal_half_way_leaves_a_state_to_go_on_from(number, code, said):
+    words = ("train", BOARD, *SMALL[:6], "--steps", "100000", "--splits", "0", "--folder", "runs")
+    running = process("-c", TOLD, *words)
+    assert running.stdout.readline() == "training\n"
+    running.send_signal(number)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out, err) == (code, "", said)
+    key = spec(steps=100_000, lr=3e-5).key
+    assert int(RunFolder("runs").states([key])[key]["step"]) > 2
+    assert not list(Path("runs").glob(".pdgnn-*"))
+
+
+def test_a_person_who_watches_sees_how_far_it_is_and_stdout_stays_pure():
+    master, terminal = os.openpty()
+    words = (*SMALL[:6], "--steps", "300", "--splits", "0,1", "--json")
+    running = process("-m", "pdgnn", "train", BOARD, *words, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:  # how a pseudo-terminal ends
+        pass
+    out, _ = running.communicate(timeout=60)
+    os.close(master)
+    assert running.returncode == 0
+    assert len(json.loads(out)["rows"][0]["runs"]) == 2
+    text = shown.decode()
+    assert "1/2 runs, PD-GAT depth 1 at step " in text
+    assert "best val " in text
+    assert " left" in text
+
+
+def test_without_a_terminal_a_line_is_said_now_and_then(monkeypatch):
+    monkeypatch.setattr("pdgnn.cli_train.LINE_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
+    said = run(BOARD, *SMALL, "-m", "gcn", "--splits", "0,1").stderr.splitlines()
+    assert len(said) == 10
+    assert said[0] == "0/2 runs, GCN depth 1 at step 0/4"
+    assert said[9].startswith("1/2 runs, GCN depth 1 at step 4/4, best val ")
+    assert said[9].endswith(" so far, 0:00 left")
+
+
+def test_help_does_not_wait_for_torch():
+    code = (
+        "import sys, pdgnn.cli; sys.exit('torch' in sys.modules or 'rich.progress' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

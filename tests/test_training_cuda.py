@@ -1,0 +1,82 @@
+"""Training on a GPU: the captured step gives what single steps and the CPU give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pdgnn.nn import MODELS
+from pdgnn.training import train
+from runs import TASKS, spec
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+
+
+def curves(specs, **options):
+    return [r.curves for r in train(specs, tasks=TASKS, curves=True, **options)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_captured_group_trains_as_the_cpu_does(model):
+    specs = [
+        spec(
+            dataset=dataset,
+            model=model,
+            precision="float64",
+            split=i,
+            seed=i,
+            gamma=0.3 + 0.2 * i,
+            alpha=0.5,
+            lr=0.01 * (i + 1),
+            dropout=0.1 * i,
+        )
+        for dataset in ("board", "ring")
+        for i in range(3)
+    ]
+    here = curves(specs)
+    for capture in (True, False):
+        there = curves(specs, device="cuda", capture=capture)
+        for a, b in zip(there, here, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_the_same_bits_twice():
+    specs = [spec(model="pd-gat", split=i, seed=i, steps=30) for i in range(4)]
+    once, twice = (curves(specs, device="cuda") for _ in range(2))
+    for a, b in zip(once, twice, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_runs_that_stop_early_or_diverge_leave_the_others_alone():
+    specs = [
+        spec(split=0, steps=40, patience=3),
+        spec(split=1, steps=40, lr=1e38),
+        spec(split=2, steps=40),
+    ]
+    results = train(specs, tasks=TASKS, device="cuda")
+    assert results[0].steps_run == min(40, results[0].step + 3)
+    assert results[1].diverged_at is not None
+    assert results[2].steps_run == 40
+    alone = train(specs[2:], tasks=TASKS, device="cuda")[0]
+    assert (alone.step, alone.val, alone.test) == (
+        results[2].step,
+        pytest.approx(results[2].val, abs=0.02),
+        pytest.approx(results[2].test, abs=0.02),
+    )
+
+
+def test_as_many_runs_at_once_as_are_allowed():
+    specs = [spec(model="gat", split=i % 10, seed=i, precision="float64") for i in range(7)]
+    for one, all_ in zip(
+        curves(specs, device="cuda", most_runs=3), curves(specs, device="cuda"), strict=True
+    ):
+        np.testing.assert_allclose(one, all_, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_other_precisions_are_close(precision):
+    specs = [spec(model=m, precision=p) for m in ("pd-gat", "gt") for p in ("float32", precision)]
+    exact, rough, exact_gt, rough_gt = curves(specs, device="cuda")
+    np.testing.assert_allclose(rough[:, 0], exact[:, 0], atol=0.03)
+    np.testing.assert_allclose(rough_gt[:, 0], exact_gt[:, 0], atol=0.03)

@@ -1,0 +1,242 @@
+"""R runs in one step against R runs alone, against torch's own AdamW and a loop written by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from pdgnn.nn import MODELS, build, prepare
+from pdgnn.training import PRECISIONS, RunSpec
+from pdgnn.training.group import Group, dtype_of, matmul_precision
+from pdgnn.training.metrics import scores
+from pdgnn.training.state import RunState, adamw_, flat_parameters, views
+from runs import TASKS, spec
+
+CPU = torch.device("cpu")
+MOMENTS = ("mean", "square", "seconds")  # they go on, unused, when a run has ended
+
+
+def group(*specs: RunSpec, **options) -> Group:
+    """A group of these runs, each with the inputs of its own α and γ."""
+    task, made = TASKS[specs[0].dataset], {}
+    for s in specs:
+        made[s.alpha, s.gamma] = prepare(
+            task.graph, s.model, alpha=s.alpha, gamma=s.gamma, dtype=dtype_of(s)
+        )
+    inputs = [made[s.alpha, s.gamma] for s in specs]
+    return Group(specs, task, inputs, device=CPU, **options)
+
+
+def trained(*specs: RunSpec, steps: int = 4, **options) -> Group:
+    made = group(*specs, **options)
+    for _ in range(steps):
+        made.train_step()
+    return made
+
+
+def mixed(model: str, **options) -> list[RunSpec]:
+    """Three runs that differ in all that the runs of a group may differ in."""
+    common = {"model": model, "precision": "float64", "depth": 2, **options}
+    return [
+        spec(**common, split=0, seed=3, lr=1e-2, weight_decay=0.1, dropout=0.0, gamma=0.5),
+        spec(**common, split=1, seed=4, lr=3e-2, dropout=0.5, alpha=0.25, patience=1),
+        spec(**common, split=1, seed=3, lr=1e-3, weight_decay=1.0, dropout=0.2, gamma=0.0),
+    ]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_many_runs_are_as_many_single_ones(model):
+    runs = mixed(model, dataset="ring" if model.startswith("p") else "board")
+    together = trained(*runs, curves=True)
+    for i, run in enumerate(runs):
+        alone = trained(run, curves=True)
+        for name, value in alone.state.tensors().items():
+            mine = getattr(together.state, name)[i]
+            torch.testing.assert_close(
+                mine, value[0], rtol=1e-9, atol=1e-9, equal_nan=True, msg=lambda m, n=name: n + m
+            )
+        torch.testing.assert_close(together.evaluate()[i], alone.evaluate()[0])
+
+
+def by_hand(run: RunSpec, steps: int) -> tuple[Tensor, list[list[float]]]:
+    """Final parameters and the curves of one run, by the model itself and torch's optimizer."""
+    task = TASKS[run.dataset]
+    shape = {"hidden_channels": run.width, "depth": run.depth, "heads": run.heads}
+    model = build(
+        run.model, task.x.shape[1], task.out_channels, **shape, dropout=run.dropout, seed=run.seed
+    ).double()
+    inputs = prepare(task.graph, run.model, alpha=run.alpha, gamma=run.gamma, dtype=torch.float64)
+    x, given = task.x.double(), (inputs.edges, inputs.edge_weight, inputs.edge_attr)
+    train, *held_out = task.masks[run.split]
+    adamw = torch.optim.AdamW(model.parameters(), lr=run.lr, weight_decay=run.weight_decay)
+    curves = []
+    for _ in range(steps):
+        adamw.zero_grad()
+        logits, y = model.train()(x, *given)[train], task.y[train]
+        if task.out_channels == 1:
+            loss = F.binary_cross_entropy_with_logits(logits[:, 0], y.double())
+        else:
+            loss = F.cross_entropy(logits, y)
+        loss.backward()
+        adamw.step()
+        with torch.no_grad():
+            out = model.eval()(x, *given)
+        found = scores(out[None], task.y, torch.stack(held_out)[None])[0]
+        curves.append([loss.item(), *found.tolist()])
+    return flat_parameters([model])[0], curves
+
+
+@pytest.mark.parametrize("dataset", ["board", "ring"])
+@pytest.mark.parametrize("model", ["mlp", "gcn", "pd-gcn", "pd-gat-sep", "gt"])
+def test_a_run_is_a_plain_loop_written_by_hand(model, dataset):
+    runs = mixed(model, dataset=dataset)
+    runs[1] = RunSpec(**{**runs[1].__dict__, "patience": None})
+    made = trained(*runs, curves=True)
+    for i, run in enumerate(runs):
+        parameters, curves = by_hand(run, 4)
+        torch.testing.assert_close(made.state.parameters[i], parameters, rtol=1e-9, atol=1e-9)
+        expected = torch.tensor(curves, dtype=torch.float32)
+        torch.testing.assert_close(made.state.curves[i, :4], expected)
+        result = made.results()[i]
+        best = max(range(4), key=lambda step: curves[step][1])  # the first of equals
+        assert (result.step, result.val, result.test) == (best + 1, *curves[best][1:])
+        assert (result.steps_run, result.diverged_at) == (4, None)
+        assert result.curves.shape == (4, 3)
+
+
+def test_adamw_is_that_of_torch():
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(2, 7, generator=generator, dtype=torch.float64)
+    rates, decays = [0.1, 0.003], [0.0, 0.5]
+    state = RunState.new(start.clone())
+    ours = [start[i].clone().requires_grad_() for i in range(2)]
+    theirs = [
+        torch.optim.AdamW([p], lr=lr, weight_decay=decay)
+        for p, lr, decay in zip(ours, rates, decays, strict=True)
+    ]
+    column = {"dtype": torch.float64}
+    for _ in range(20):
+        grads = torch.randn(2, 7, generator=generator, dtype=torch.float64) ** 3
+        state.step += 1
+        adamw_(state, grads, torch.tensor(rates, **column)[:, None], torch.tensor(decays)[:, None])
+        for p, g, optimizer in zip(ours, grads, theirs, strict=True):
+            p.grad = g.clone()
+            optimizer.step()
+    torch.testing.assert_close(state.parameters, torch.stack(ours).detach(), rtol=1e-12, atol=0)
+
+
+def test_views_share_the_flat_parameters():
+    model = build("pd-gat", 3, 2, hidden_channels=8, depth=1, heads=2)
+    flat = flat_parameters([model, model])
+    parts = views(flat, model)
+    for name, p in model.named_parameters():
+        assert torch.equal(parts[name][1], p)
+        assert parts[name].is_leaf
+        assert parts[name].requires_grad
+    flat.zero_()
+    assert all(not part.any() for part in parts.values())
+
+
+def test_a_run_that_diverges_is_named_and_leaves_the_others_alone():
+    calm = [spec(split=i, seed=i, model="pd-gat", steps=8) for i in range(2)]
+    wild = spec(seed=9, lr=1e30, model="pd-gat", steps=8)
+    together = trained(calm[0], wild, calm[1], steps=8, curves=True)
+    first, broken, last = together.results()
+    assert broken.diverged_at == broken.steps_run == 2
+    assert broken.step == 0
+    assert math.isnan(broken.val)
+    assert math.isnan(broken.test)
+    assert broken.curves.shape == (2, 3)
+    assert math.isfinite(broken.curves[0, 0])
+    assert not math.isfinite(broken.curves[1, 0])
+    alone = trained(*calm, steps=8).results()  # two runs: their matrix products are batched too
+    assert [first, last] == alone
+    assert not any(r.diverged_at for r in alone)
+
+
+def test_a_run_that_has_ended_stays_as_it_is():
+    runs = [
+        spec(lr=0.0, patience=2, steps=9),
+        *(spec(seed=s, patience=1, steps=9) for s in range(3)),
+    ]
+    made = trained(*runs, steps=4, curves=True)
+    ended = (~made.running()).nonzero().flatten().tolist()
+    assert len(ended) > 1  # some with a learning rate
+    before = {n: t.clone() for n, t in made.state.tensors().items() if n not in MOMENTS}
+    assert [made.steps_left().tolist()[i] for i in ended] == [0] * len(ended)
+    for _ in range(5):
+        made.train_step()
+    for name, value in before.items():
+        for i in ended:
+            mine = getattr(made.state, name)[i]
+            torch.testing.assert_close(mine, value[i], equal_nan=True, rtol=0, atol=0)
+    first = made.results()[0]
+    assert (first.step, first.steps_run) == (1, 3)  # lr = 0: no step is better than the first
+    assert first.curves.shape == (3, 3)
+    assert not torch.tensor(first.curves).isnan().any()
+
+
+def test_early_stopping_does_not_depend_on_the_company():
+    runs = [spec(seed=s, split=s, patience=p, steps=12) for s, p in enumerate((1, 2, 4, 12))]
+    together = trained(*runs, steps=12).results()
+    pairs = [trained(run, runs[0], steps=12).results()[0] for run in runs]
+    assert together == pairs
+    assert [r.steps_run for r in together] == [min(12, r.step + r.spec.patience) for r in together]
+    assert len({r.steps_run for r in together}) > 1
+
+
+def test_parameters_come_from_the_seed_alone():
+    torch.manual_seed(1)
+    one = group(spec(seed=5), spec(seed=6))
+    torch.manual_seed(2)
+    other = group(spec(seed=6), spec(seed=5))
+    assert torch.equal(one.state.parameters, other.state.parameters.flip(0))
+    assert not torch.equal(*one.state.parameters)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_precision_trains_and_leaves_no_trace(precision):
+    before = torch.get_float32_matmul_precision()
+    assert before == "highest"
+    for model in ("pd-gat", "gcn", "gt-sep", "sage"):
+        made = trained(*(spec(model=model, split=i, precision=precision) for i in range(2)))
+        full = trained(*(spec(model=model, split=i, precision="float64") for i in range(2)))
+        kept = torch.float64 if precision == "float64" else torch.float32
+        assert made.state.parameters.dtype == made.state.loss.dtype == kept
+        near = 0.05 if precision == "bfloat16" else 1e-3
+        torch.testing.assert_close(made.state.loss.double(), full.state.loss, rtol=near, atol=near)
+    assert torch.get_float32_matmul_precision() == before
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_the_precision_of_matrix_products_is_put_back_also_after_an_error():
+    made = group(spec(precision="tf32", width=16))
+    made._model = None  # breaks in the middle of a step
+    with pytest.raises(AttributeError):
+        made.train_step()
+    assert torch.get_float32_matmul_precision() == "highest"
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with matmul_precision("float32"):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_backward_passes_have_the_precision_too(monkeypatch):
+    seen = []
+    grad = torch.autograd.grad
+
+    def spy(*args, **options):
+        seen.append(torch.get_float32_matmul_precision())
+        return grad(*args, **options)
+
+    monkeypatch.setattr(torch.autograd, "grad", spy)
+    trained(spec(precision="tf32"), steps=1)
+    trained(spec(), steps=1)
+    assert seen == ["high", "highest"]

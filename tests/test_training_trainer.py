@@ -1,0 +1,473 @@
+"""Training many runs: grouped, resumed, stopped and told about; the same numbers every time."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pdgnn import Graph, InputError
+from pdgnn.ops import Edges
+from pdgnn.training import Progress, RunResult, RunSpec, Task, loop, train, trainer
+from pdgnn.training.checkpoint import RunFolder
+from pdgnn.training.group import Group
+from pdgnn.training.state import RunState
+from runs import TASKS, random_masks, spec
+
+RUNS = [spec(split=i, seed=i, model=m) for i, m in enumerate(("gcn", "gcn", "pd-gat", "gcn"))]
+
+
+class StopError(Exception):
+    """Raised by a test in the middle of a training."""
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch):
+    """Look at the runs after every step."""
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
+
+
+def go(specs, **options) -> list[RunResult]:
+    return train(specs, tasks=TASKS, **options)
+
+
+def same(one: list[RunResult], other: list[RunResult]) -> None:
+    """The same runs, scores, steps and curves, bit for bit."""
+    assert one == other
+    for a, b in zip(one, other, strict=True):
+        assert (a.curves is None) == (b.curves is None)
+        if a.curves is not None:
+            assert np.array_equal(a.curves, b.curves, equal_nan=True)
+
+
+def stop_at(look: int):
+    """A callback that raises at its n-th call."""
+    calls = []
+
+    def progress(p: Progress) -> None:
+        calls.append(p)
+        if len(calls) == look:
+            raise StopError
+
+    return progress
+
+
+def test_nothing_to_train_is_nothing(tmp_path):
+    assert train([]) == []
+    assert train([], folder=tmp_path / "new") == []
+
+
+def test_results_come_in_the_order_of_the_runs_and_equal_ones_are_trained_once(monkeypatch):
+    made = []
+    init = Group.__init__
+
+    def counted(self, specs, *args, **options):
+        made.extend(specs)
+        init(self, specs, *args, **options)
+
+    monkeypatch.setattr(Group, "__init__", counted)
+    twice = [RUNS[2], RUNS[0], replace(RUNS[2], alpha=1), RUNS[1]]
+    found = go(twice)
+    assert [r.spec for r in found] == twice
+    assert found[0] is found[2]
+    assert sorted(s.key for s in made) == sorted(s.key for s in RUNS[:3])
+
+
+def test_the_same_seed_gives_the_same_numbers_alone_or_in_company():
+    together = go(RUNS, curves=True)
+    torch.manual_seed(99)
+    same(go(RUNS, curves=True), together)
+    for run, found in zip(RUNS, together, strict=True):
+        same(go([run], curves=True), [found])
+    assert len({r.curves.tobytes() for r in together}) == len(RUNS)
+
+
+def test_more_runs_at_once_give_the_same_scores():
+    runs = [replace(run, precision="float64") for run in RUNS]
+    one = go(runs, curves=True)
+    for most in (2, 4):
+        found = go(runs, curves=True, most_runs=most)
+        assert found == one
+        for a, b in zip(found, one, strict=True):
+            np.testing.assert_allclose(a.curves, b.curves, rtol=1e-6)
+
+
+def test_a_run_has_its_own_data():
+    ring = [replace(run, dataset="ring") for run in RUNS]
+    found = go([*RUNS[:2], *ring[:2]], most_runs=4)
+    assert found == [*go(RUNS[:2], most_runs=2), *go(ring[:2], most_runs=2)]
+    opened = train([replace(RUNS[0], dataset="minesweeper-generated:size=6,seed=1")])
+    assert replace(opened[0], spec=RUNS[0]) == go(RUNS[:1])[0]
+
+
+def test_runs_on_other_rewired_graphs_train_apart(monkeypatch):
+    seen = []
+    init = Group.__init__
+
+    def noted(self, specs, task, inputs, **options):
+        seen.append(
+            {(i.edges.rowptr.numpy().tobytes(), i.edges.col.numpy().tobytes()) for i in inputs}
+        )
+        init(self, specs, task, inputs, **options)
+
+    monkeypatch.setattr(Group, "__init__", noted)
+    runs = [
+        spec(model="gat", rewired=True, alpha=a, scope=s, split=i)
+        for a in (0.0, 1.0)
+        for s in ("all", "far")
+        for i in (0, 1)
+    ]
+    found = go(runs, most_runs=8)
+    assert all(len(structures) == 1 for structures in seen)
+    assert len(seen) > 1
+    assert len({structure for structures in seen for structure in structures}) == len(seen)
+    monkeypatch.undo()
+    assert found == [r for i in range(0, 8, 2) for r in go(runs[i : i + 2], most_runs=2)]
+
+
+def test_edges_are_the_same_only_if_all_of_them_are():
+    paths = [[[0, 1], [1, 0]], [[0, 2], [2, 0]], [[1, 2], [2, 1]], [[1, 2], [2, 0]]]
+    made = [Edges.from_edge_index(torch.tensor(p), num_nodes=3) for p in [*paths, paths[0]]]
+    same = [[trainer._same(one, other) for one in made] for other in made]
+    assert same == [[i % 4 == j % 4 for i in range(5)] for j in range(5)]
+    sources = [Edges.from_edge_index(torch.tensor([[1, 1], [0, t]]), num_nodes=3) for t in (0, 2)]
+    assert torch.equal(sources[0].col, sources[1].col)
+    assert not trainer._same(*sources)
+
+
+def test_one_solve_serves_every_alpha(monkeypatch):
+    solved = []
+    solve = trainer.eigenpairs
+
+    def counted(g, **options):
+        solved.append(options["gamma"])
+        return solve(g, **options)
+
+    monkeypatch.setattr(trainer, "eigenpairs", counted)
+    go([spec(model="pd-gat", alpha=a, gamma=g, steps=1) for g in (0.5, 1.0) for a in (0.0, 1.0)])
+    go([spec(model="pd-gcn", gamma=0.5, steps=1), spec(model="gcn", steps=1)])
+    assert solved == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("most", [None, 2])
+@pytest.mark.parametrize("curves", [False, True])
+def test_a_training_stopped_anywhere_goes_on_to_the_same_results(tmp_path, most, curves):
+    whole = go(RUNS, most_runs=most, curves=curves)
+    for look in (1, 5, 16):
+        folder = tmp_path / str(look)
+        options = {"most_runs": most, "curves": curves, "folder": folder}
+        with pytest.raises(StopError):
+            go(RUNS, **options, progress=stop_at(look))
+        assert len(list(folder.glob("under-way-*"))) == 1
+        same(go(RUNS, **options), whole)
+        assert not list(folder.glob("under-way-*"))
+        assert not list(folder.glob(".pdgnn-*"))
+
+
+def test_a_training_stopped_again_and_again_comes_to_its_end(tmp_path):
+    whole, stops = go(RUNS), 0
+    while True:
+        try:
+            found = go(RUNS, folder=tmp_path, progress=stop_at(3))
+        except StopError:
+            stops += 1
+        else:
+            break
+    assert stops > 4
+    same(found, whole)
+
+
+def test_a_training_goes_on_in_other_groups(tmp_path):
+    runs = [spec(split=i, seed=i, precision="float64", steps=8) for i in range(5)]
+    whole = go(runs, curves=True)
+    for first, then in ((2, 3), (5, 1), (1, 4)):
+        folder = tmp_path / f"{first}-{then}"
+        with pytest.raises(StopError):
+            go(runs, folder=folder, most_runs=first, curves=True, progress=stop_at(6))
+        found = go(runs, folder=folder, most_runs=then, curves=True)
+        assert found == whole
+        for a, b in zip(found, whole, strict=True):
+            np.testing.assert_allclose(a.curves, b.curves, rtol=1e-6)
+        assert not list(folder.glob("under-way-*"))
+
+
+def test_killed_in_the_middle_of_a_step_it_goes_on_from_the_last_whole_state(tmp_path, monkeypatch):
+    whole, keep, steps = go(RUNS, curves=True), Group._keep, []
+
+    def fail_once(self, *args):
+        steps.append(1)
+        if len(steps) == 10:
+            raise StopError
+        keep(self, *args)
+
+    monkeypatch.setattr(Group, "_keep", fail_once)
+    with pytest.raises(StopError):
+        go(RUNS, folder=tmp_path, save_seconds=0.0, curves=True)
+    same(go(RUNS, folder=tmp_path, curves=True), whole)
+    total = sum(r.steps_run for r in whole)
+    assert len(steps) == total + 1  # all but the broken step are taken once
+
+
+def test_killed_while_a_file_is_written_it_goes_on(tmp_path, monkeypatch):
+    whole = go(RUNS)
+    replace_file, calls = type(tmp_path).replace, []
+
+    def fail(self, target):
+        calls.append(self)
+        if len(calls) == 5:
+            raise StopError
+        return replace_file(self, target)
+
+    for _ in range(3):
+        calls.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(tmp_path), "replace", fail)
+            with pytest.raises(StopError):
+                go(RUNS, folder=tmp_path, save_seconds=0.0)
+    same(go(RUNS, folder=tmp_path), whole)
+
+
+def test_finished_runs_are_not_run_again(tmp_path, monkeypatch):
+    first = go(RUNS[:2], folder=tmp_path)
+    more = go(RUNS, folder=tmp_path)
+    assert more[:2] == first
+    assert [r.seconds for r in more[:2]] == [r.seconds for r in first]
+    monkeypatch.setattr(Group, "__init__", None)  # nothing is left to train
+    same(go(RUNS[::-1], folder=tmp_path), more[::-1])
+
+
+def test_curves_asked_for_later_are_trained_for(tmp_path):
+    plain = go(RUNS, folder=tmp_path)
+    assert all(r.curves is None for r in plain)
+    with pytest.raises(StopError):
+        go(RUNS, folder=tmp_path, curves=True, progress=stop_at(4))
+    curved = go(RUNS, folder=tmp_path, curves=True)
+    assert curved == plain
+    same(curved, go(RUNS, curves=True))
+    assert all(r.curves.shape == (r.steps_run, 3) for r in curved)
+    assert all(r.curves is None for r in go(RUNS, folder=tmp_path))
+
+
+def test_a_state_kept_without_curves_is_not_gone_on_with_when_they_are_asked_for(tmp_path):
+    with pytest.raises(StopError):
+        go(RUNS, folder=tmp_path, progress=stop_at(4))
+    same(go(RUNS, folder=tmp_path, curves=True), go(RUNS, curves=True))
+    with pytest.raises(StopError):
+        go(RUNS, folder=tmp_path / "b", curves=True, progress=stop_at(4))
+    same(go(RUNS, folder=tmp_path / "b"), go(RUNS))
+
+
+def test_curves_are_those_of_the_result():
+    for r in go([*RUNS, spec(patience=1, steps=9)], curves=True):
+        val = r.curves[:, 1]
+        assert r.step == int(val.argmax()) + 1
+        assert r.val == pytest.approx(float(val.max()), abs=1e-7)
+        assert r.test == pytest.approx(float(r.curves[r.step - 1, 2]), abs=1e-7)
+        assert np.isfinite(r.curves).all()
+
+
+def test_a_state_of_another_model_is_an_error_not_a_fresh_start(tmp_path):
+    with pytest.raises(StopError):
+        go(RUNS[:1], folder=tmp_path, progress=stop_at(3))
+    folder = RunFolder(tmp_path)
+    row = folder.states([RUNS[0].key])[RUNS[0].key]
+    bad = {name: t[None] for name, t in row.items()}
+    bad["parameters"] = bad["parameters"][:, :-1]
+    folder.save_state(RUNS[:1], RunState(**bad))
+    with pytest.raises(InputError, match="not one of this model and graph; start it anew"):
+        go(RUNS[:1], folder=tmp_path)
+
+
+def test_a_folder_of_other_data_is_an_error(tmp_path):
+    go(RUNS[:1], folder=tmp_path)
+    other = Task.open("minesweeper-generated:size=6,seed=2")
+    with pytest.raises(InputError, match="holds runs of a board with other edges"):
+        train(RUNS[:1], tasks={"board": other}, folder=tmp_path)
+
+
+def test_a_damaged_folder_is_an_error_before_anything_is_trained(tmp_path, monkeypatch):
+    (tmp_path / "results.jsonl").write_text("{")
+    monkeypatch.setattr(Group, "__init__", None)
+    with pytest.raises(InputError, match=r"results.jsonl is damaged"):
+        go(RUNS, folder=tmp_path)
+    (tmp_path / "results.jsonl").unlink()
+    (tmp_path / "under-way-0.safetensors").write_text("what is this")
+    with pytest.raises(InputError, match=r"under-way-0.safetensors is damaged"):
+        go(RUNS, folder=tmp_path)
+
+
+def test_progress_tells_how_far_it_is():
+    told: list[Progress] = []
+    found = go(RUNS, progress=told.append)
+    assert [p.runs_done for p in told] == sorted(p.runs_done for p in told)
+    assert {p.runs for p in told} == {4}
+    assert {p.steps for p in told} == {6}
+    order = [0, 1, 3, 2]  # by shape
+    for done, i in enumerate(order):
+        mine = [p for p in told if p.runs_done == done]
+        assert [p.step for p in mine] == list(range(7))
+        assert all(p.specs == [RUNS[i]] for p in mine)
+        assert (mine[-1].val, mine[-1].test) == ([found[i].val], [found[i].test])
+        assert math.isnan(mine[0].val[0])
+        assert [p.seconds for p in mine] == sorted(p.seconds for p in mine)
+    assert all(r.seconds > 0 for r in found)
+
+
+def test_a_diverged_run_is_told_and_ends(tmp_path):
+    runs = [spec(lr=1e30, steps=50), spec()]
+    for folder in (None, tmp_path, tmp_path):
+        wild, calm = go(runs, folder=folder)
+        assert wild.diverged_at == wild.steps_run == 2
+        assert math.isnan(wild.test)
+        assert calm == go(runs[1:])[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "tpu"}, "unknown device 'tpu'; use 'cpu' or 'cuda'"),
+        ({"device": "meta"}, "runs train on 'cpu' or 'cuda', not on 'meta'"),
+        ({"device": 3.5}, "unknown device 3.5"),
+        ({"most_runs": 0}, "most_runs must be a whole number of at least 1 or None, not 0"),
+        ({"most_runs": -2}, "most_runs must be a whole number"),
+        ({"most_runs": 1.5}, "most_runs must be a whole number"),
+        ({"save_seconds": -1}, "save_seconds must be a number of at least 0, not -1"),
+        ({"save_seconds": math.nan}, "save_seconds must be a number of at least 0, not nan"),
+    ],
+)
+def test_bad_options_are_one_line_and_make_no_folder(tmp_path, options, message):
+    with pytest.raises(InputError) as caught:
+        go(RUNS, folder=tmp_path / "new", **options)
+    assert str(caught.value).startswith(message)
+    assert not (tmp_path / "new").exists()
+
+
+def test_runs_that_cannot_be_are_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for runs, options, message in (
+        ([*RUNS, spec(split=10)], {}, "board has splits 0 to 9; there is no 10"),
+        ([spec(dataset="no such graph")], {}, "'no such graph' is neither a file nor a dataset"),
+        (RUNS, {"device": "cuda"}, "needs a CUDA GPU and there is none"),
+    ):
+        with pytest.raises(InputError, match=message):
+            go(runs, folder=tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_a_step_and_the_state_is_kept(tmp_path, monkeypatch, number):
+    def end(*_):
+        raise SystemExit(143)
+
+    before = signal.signal(signal.SIGTERM, end)
+    whole, loss, calls = go(RUNS, curves=True), Group._loss, []
+
+    def interrupted(self, logits):
+        calls.append(1)
+        if len(calls) == 9:
+            os.kill(os.getpid(), number)  # in the middle of a step
+        return loss(self, logits)
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(Group, "_loss", interrupted)
+            with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit):
+                go(RUNS, folder=tmp_path, curves=True)
+        assert len(calls) == 9
+        assert signal.getsignal(signal.SIGTERM) is end
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        states = RunFolder(tmp_path).states([s.key for s in RUNS], curves=True)
+        assert [int(row["step"]) for row in states.values()] == [3]  # 6 of the first run and 3
+        same(go(RUNS, folder=tmp_path, curves=True), whole)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_second_signal_does_not_wait_and_keeps_no_half_step(tmp_path, monkeypatch):
+    whole, loss = go(RUNS[:1]), Group._loss
+
+    def interrupted(self, logits):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        return loss(self, logits)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Group, "_loss", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            go(RUNS[:1], folder=tmp_path)
+    assert RunFolder(tmp_path).states([RUNS[0].key]) == {}
+    same(go(RUNS[:1], folder=tmp_path), whole)
+
+
+def test_training_works_in_another_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(go(RUNS[:2])))
+    thread.start()
+    thread.join()
+    same(found, go(RUNS[:2]))
+
+
+# --- memory, as far as a machine without a GPU can tell -------------------------------------------
+
+
+def test_a_group_that_does_not_fit_is_halved_and_a_single_run_is_an_error(monkeypatch):
+    sizes, init = [], Group.__init__
+
+    def small(self, specs, *args, **options):
+        sizes.append(len(specs))
+        if len(specs) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        init(self, specs, *args, **options)
+
+    runs = [spec(split=i) for i in range(7)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Group, "__init__", small)
+        found = go(runs, most_runs=7)
+    assert sizes == [7, 4, 2, 2, 2, 1]
+    assert found == go(runs, most_runs=2)
+
+    def none(*_, **__):
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        finally:
+            raise RuntimeError("capture failed")  # as ending a broken capture does
+
+    monkeypatch.setattr(Group, "train_step", none)
+    with pytest.raises(InputError, match="a single run of gcn on board does not fit the memory"):
+        go(runs, most_runs=3)
+
+
+def test_other_errors_pass(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Group, "train_step", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        go(RUNS)
+
+
+def test_real_runs_are_those_of_the_graph(data_root):
+    found = train(
+        [RunSpec(dataset="minesweeper", model="pd-gcn", width=8, depth=1, steps=2, lr=0.01)],
+        root=data_root,
+    )
+    assert found[0].steps_run == 2
+    assert 0.0 < found[0].test < 1.0
+
+
+def test_unlabelled_and_lonely_nodes_do_no_harm():
+    y = np.r_[np.arange(24) % 3, -np.ones(6, int)]
+    masks = random_masks(30, 2) & (y >= 0)
+    graph = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], num_nodes=30)
+    task = Task.from_arrays(graph, np.random.default_rng(0).normal(size=(30, 3)), y, masks)
+    runs = [spec(dataset="a", model=m, split=1) for m in ("gat-sep", "pd-gat", "pd-gcn", "gt-sep")]
+    assert all(0 <= r.test <= 1 and r.step for r in train(runs, tasks={"a": task}))
