@@ -42,6 +42,10 @@ def package_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
+        if name == "pdgnn":
+            from pdgnn import __version__
+
+            return f"{__version__}, from source"
         return "not installed"
 
 

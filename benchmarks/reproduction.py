@@ -13,6 +13,7 @@ stopped goes on where it was. ``--readme`` copies the table into the README.
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 import time
@@ -54,7 +55,7 @@ class Work:
         begun, tasks = time.perf_counter(), dict[str, Task]()
         meta = common.read_rows(self.folder / "meta.json")
         call = common.machine(PACKAGES) | {
-            "command": shlex.join(["python", f"benchmarks/{SCRIPT}", *sys.argv[1:]]),
+            "command": command(),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "device": self.options.device,
             "cells": [],
@@ -89,6 +90,12 @@ class Work:
             known = common.read_rows(here)
             new = [row for row in common.read_rows(there) if row not in known]
             common.write_rows(here, known + new)
+
+
+def command() -> str:
+    """What was called, wherever it kept its results."""
+    given = shlex.join(["python", f"benchmarks/{SCRIPT}", *sys.argv[1:]])
+    return re.sub(r" --folder[ =]\S+", "", given)
 
 
 def name_of(c: Cell) -> str:
