@@ -138,13 +138,13 @@ class ComponentSolver:
         self._component: Component | None = None
         self._snapshots: Tensor | None = None  # [n, s], as y
         self._further: Tensor = torch.empty(0)  # [n, f], as y
-        self._guards = 2  # pairs beyond those wanted
         self._solves = 0  # so far
         self._next_solver: str | None = None  # where the first choice gives up
         if solver == "auto":
             self._choose()
         if self._solver in ("lu", "amg"):  # both work on the CPU
             self._device = None
+        self._guards = self._least_guards()
 
     def _choose(self) -> None:
         if self._n <= max(DENSE_NODES, 5 * self._k):
@@ -179,6 +179,7 @@ class ComponentSolver:
         """Go over to the next solver, which works on the CPU, with the vectors found so far."""
         self._solver, self._next_solver = str(self._next_solver), None
         self._preconditioner, self._component, self._device = None, None, None
+        self._guards = self._least_guards()
         if self._snapshots is not None:
             self._snapshots, self._further = self._snapshots.cpu(), self._further.cpu()
         return self._problem(gamma)
@@ -218,6 +219,10 @@ class ComponentSolver:
             give_up=None if self._next_solver is None else _slow_lanczos(problem, steps, self._k),
         )
 
+    def _least_guards(self) -> int:
+        """Pairs beyond those wanted: a second one sees a double λ, where it costs little."""
+        return 1 if self._solver == "amg" else 2
+
     def _steps(self) -> int:
         if self._next_solver is None:
             return MOST_STEPS
@@ -250,7 +255,8 @@ class ComponentSolver:
         self._snapshots = torch.linalg.qr(found)[0][:, :most] / problem.root_m
         rough = torch.cat([pairs.vectors[:, pairs.complete :], pairs.further], dim=1)
         self._further = rough / problem.root_m
-        self._guards = max(2, min(pairs.complete + 1, pairs.values.numel()) - self._k)
+        known = min(pairs.complete + 1, pairs.values.numel()) - self._k
+        self._guards = max(self._least_guards(), known)
 
     def _finish(self, problem: ComponentProblem, pairs: Pairs) -> ComponentPairs:
         """Canonical vectors, with eigenvalues and residuals computed afresh from them."""
