@@ -7,7 +7,7 @@
 
 Finished runs are kept in ``results/reproduction/results.jsonl``, and every call that trained some
 in ``meta.json`` beside it, with its machine, versions, command, date and seconds. A call that was
-stopped goes on where it was. ``--readme`` copies the table into the README.
+stopped goes on where it was. ``--docs`` copies the table into ``docs/reproduction.md``.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def read_options() -> argparse.Namespace:
     )
     parser.add_argument("--merge", type=Path, metavar="FILE.jsonl", help="add these runs first")
     parser.add_argument("--table", action="store_true", help="print what there is, run nothing")
-    parser.add_argument("--readme", action="store_true", help="copy the table into the README")
+    parser.add_argument("--docs", action="store_true", help="copy the table into the docs")
     return parser.parse_args()
 
 
@@ -150,8 +150,8 @@ def main() -> None:
     if left := work.missing():
         print(f"\n{len(left)} of {len(work.cells)} cells are missing:")
         print(*(name_of(c) for c in left), sep="\n")
-    if options.readme:
-        common.copy_to_readme(SCRIPT, work.table())
+    if options.docs:
+        common.copy_to_readme(SCRIPT, work.table(), common.ROOT / "docs" / "reproduction.md")
 
 
 if __name__ == "__main__":
