@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pdgnn.datasets.board import minesweeper
 from pdgnn.datasets.raw import data_root, read_raw
 from pdgnn.datasets.registry import REGISTRY, DatasetInfo
+from pdgnn.datasets.synthetic import synthetic
 from pdgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 
     from pdgnn.datasets.filtered import FilteredWikipedia
 
-__all__ = ["REGISTRY", "DatasetInfo", "FilteredWikipedia", "data_root", "load", "minesweeper"]
+__all__ = [
+    "REGISTRY",
+    "DatasetInfo",
+    "FilteredWikipedia",
+    "data_root",
+    "load",
+    "minesweeper",
+    "synthetic",
+]
 
 
 def load(name: str, root: str | PathLike[str] | None = None) -> Data:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pdgnn.datasets.options import checked_seed, checked_share, dataset_name, is_whole
 from pdgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ def minesweeper(
 
     height, width = _checked_size(size)
     n = height * width
-    num_mines = round(_checked_share("mine_share", mine_share) * n)
+    num_mines = round(checked_share("mine_share", mine_share) * n)
     if not 0 < num_mines < n:
         raise InputError(
             f"mine_share={mine_share} makes {num_mines} of {n} cells mines; "
             "there must be both mines and free cells, so change it or size"
         )
-    num_hidden = round(_checked_share("hidden_share", hidden_share) * n)
-    rng = np.random.default_rng(_checked_seed(seed))
+    num_hidden = round(checked_share("hidden_share", hidden_share) * n)
+    rng = np.random.default_rng(checked_seed(seed))
     mines = rng.permutation(n) < num_mines  # [N]
     hidden = rng.permutation(n) < num_hidden  # [N]
     train, val, test = _stratified_splits(rng, mines)
@@ -128,36 +129,19 @@ def _stratified_splits(
 def _name(height: int, width: int, mine_share: float, hidden_share: float, seed: int) -> str:
     """The name that loads this very board; what is left at its default is left out."""
     size = f"{height}" if height == width else f"{height}x{width}"
-    said = {
+    said: dict[str, tuple[object, object]] = {
         "size": (size, "100"),
-        "mine_share": (f"{mine_share}", "0.2"),
-        "hidden_share": (f"{hidden_share}", "0.5"),
-        "seed": (f"{seed}", "0"),
+        "mine_share": (mine_share, 0.2),
+        "hidden_share": (hidden_share, 0.5),
+        "seed": (seed, 0),
     }
-    options = ",".join(f"{key}={value}" for key, (value, usual) in said.items() if value != usual)
-    return f"{NAME}:{options}" if options else NAME
+    return dataset_name(NAME, said)
 
 
 def _checked_size(size: int | tuple[int, int]) -> tuple[int, int]:
     sides = size if isinstance(size, tuple) else (size, size)
-    if len(sides) != 2 or not all(_is_integer(side) and side >= 1 for side in sides):
+    if len(sides) != 2 or not all(is_whole(side) and side >= 1 for side in sides):
         raise InputError(f"size must be a positive integer or a pair (h, w) of them, not {size!r}")
     if sides == (1, 1):
         raise InputError("a board of a single cell has no edges; take a larger size")
     return int(sides[0]), int(sides[1])
-
-
-def _checked_share(name: str, share: float) -> float:
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
-        raise InputError(f"{name} must be a number in [0, 1], not {share!r}")
-    return float(share)
-
-
-def _checked_seed(seed: int) -> int:
-    if not _is_integer(seed) or seed < 0:
-        raise InputError(f"seed must be an integer of 0 or more, not {seed!r}")
-    return int(seed)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

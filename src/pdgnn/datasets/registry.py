@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pdgnn.datasets.board import NAME, NUM_FEATURES, minesweeper, parse_size
 from pdgnn.datasets.raw import RawFile
 from pdgnn.datasets.real import read_benchmark, read_planetoid
+from pdgnn.datasets.synthetic import NAME as SYNTHETIC
+from pdgnn.datasets.synthetic import synthetic
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -82,6 +84,17 @@ _ALL = (
     DatasetInfo(
         *(NAME, 10000, 39402, NUM_FEATURES, 2, "roc_auc", minesweeper),
         options={"size": parse_size, "mine_share": float, "hidden_share": float, "seed": int},
+    ),
+    DatasetInfo(
+        *(SYNTHETIC, 5000, 29_970, 2, 10, "accuracy", synthetic),
+        options={
+            "num_nodes": int,
+            "num_classes": int,
+            "homophily": float,
+            "edges_per_node": int,
+            "feature_std": float,
+            "seed": int,
+        },
     ),
 )
 
