@@ -123,8 +123,8 @@ def copy_weights(net: Net, ours: Any) -> None:
             theirs.lin1.load_state_dict(first.state_dict())
             own.lin.bias.zero_()
             first = own.lin
-            theirs.conv.lin_edge.weight.copy_(own.lin_edge.weight)
+            theirs.conv.lin_edge.weight.copy_(own.attention.lin_edge.weight)
             for att in ("att_src", "att_dst", "att_edge"):
-                getattr(theirs.conv, att).copy_(getattr(own, att)[None])
+                getattr(theirs.conv, att).copy_(getattr(own.attention, att)[None])
         theirs.conv.lin.weight.copy_(first.weight)
         theirs.conv.bias.copy_(first.bias)

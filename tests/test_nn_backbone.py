@@ -63,6 +63,9 @@ def parameters_of(name: str, d: int, depth: int) -> int:
     ends = (5 * d + d) + (d * CLASSES + CLASSES)
     if name == "mlp":
         return ends + depth * linear
+    if name.startswith("plain"):  # no Linear in front: the first layer takes the features
+        of_scores = {"plain-gat": 2 * d, "plain-pd-gat": 2 * d + directions}.get(name, 0)
+        return ends + (depth - 1) * linear + depth * of_scores
     return ends + 2 * d + depth * (layer[name] + 2 * d)
 
 

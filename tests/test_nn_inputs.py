@@ -16,9 +16,10 @@ from pdgnn.nn.inputs import edge_weights
 from strategies import graphs
 
 UNIT = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0.0, 1.0)
-LOOPS = {"gcn", "gat", "gt", "pd-gcn", "pd-gat"}
-WEIGHTS = {"gcn", "sage", "pd-gcn"}
-FEATURES = {"pd-gat", "pd-gat-sep"}
+PLAIN_LOOPS = {"plain-gcn", "plain-gat", "plain-pd-gcn", "plain-pd-gat"}
+LOOPS = {"gcn", "gat", "gt", "pd-gcn", "pd-gat"} | PLAIN_LOOPS
+WEIGHTS = {"gcn", "sage", "pd-gcn", "plain-gcn", "plain-pd-gcn"}
+FEATURES = {"pd-gat", "pd-gat-sep", "plain-pd-gat"}
 
 
 def dense(inputs: GraphInputs, values: torch.Tensor) -> np.ndarray:
@@ -111,7 +112,7 @@ def test_rewired_by_the_vector_of_the_graph_itself(name, scope):
         edge_index = torch.stack([inputs.edges.col, inputs.edges.row]).long()
         features = direction_features(expected, phi, edge_index=edge_index)
         assert torch.allclose(inputs.edge_attr.float(), features, atol=1e-6)
-    if name == "pd-gcn":
+    if name in ("pd-gcn", "plain-pd-gcn"):
         p = diffusion_matrix(expected, alpha=alpha, gamma=gamma).toarray()
         assert np.allclose(dense(inputs, inputs.edge_weight), p)
 

@@ -26,7 +26,7 @@ SEP = ("sage", "gat-sep", "gt-sep", "pd-gat-sep")
 def dense_operator(name: str, a: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
     """The N × N matrix that weighs the messages of GCN, SAGE and PD-GCN."""
     degree, n = a.sum(axis=1), len(a)
-    if name == "gcn":
+    if name in ("gcn", "plain-gcn"):
         root = np.diag((degree + 1) ** -0.5)
         return root @ (a + np.eye(n)) @ root
     if name == "sage":
@@ -57,7 +57,7 @@ class Dense:
     def __init__(self, name: str, state: dict[str, Tensor], g: Graph, *, alpha, gamma, phi) -> None:
         self.name, self.state = name, state
         a = g.adjacency().toarray()
-        if name in ("gcn", "sage", "pd-gcn"):
+        if name in ("gcn", "sage", "pd-gcn", "plain-gcn", "plain-pd-gcn"):
             self.operator = torch.from_numpy(dense_operator(name, a, alpha, gamma))
         self.joined = torch.from_numpy(a > 0)
         if name not in SEP:
@@ -79,17 +79,28 @@ class Dense:
 
     def attention(self, key: str, x: Tensor) -> Tensor:
         h = self.linear(f"{key}.lin", x)
-        heads = h.view(len(x), HEADS, -1)
-        by_source = (heads * self.state[f"{key}.att_src"]).sum(-1)
-        by_target = (heads * self.state[f"{key}.att_dst"]).sum(-1)
-        scores = by_target[:, None] + by_source[None]  # [i, j, H]
-        if f"{key}.att_edge" in self.state:
-            f = self.linear(f"{key}.lin_edge", self.features).unflatten(2, (HEADS, -1))
-            scores = scores + (f * self.state[f"{key}.att_edge"]).sum(-1)
-        p = dense_softmax(F.leaky_relu(scores, 0.2), self.joined)
-        message = torch.einsum("ijh,jhc->ihc", p, heads).flatten(1)
+        message = self.attended(key, h)
         seen = torch.cat([h, message], dim=1) if self.name in SEP else message
         return self.network(f"{key}.feed_forward", seen)
+
+    def attended(self, key: str, h: Tensor) -> Tensor:
+        heads = h.view(len(h), HEADS, -1)
+        by_source = (heads * self.state[f"{key}.attention.att_src"]).sum(-1)
+        by_target = (heads * self.state[f"{key}.attention.att_dst"]).sum(-1)
+        scores = by_target[:, None] + by_source[None]  # [i, j, H]
+        if f"{key}.attention.att_edge" in self.state:
+            f = self.linear(f"{key}.attention.lin_edge", self.features).unflatten(2, (HEADS, -1))
+            scores = scores + (f * self.state[f"{key}.attention.att_edge"]).sum(-1)
+        p = dense_softmax(F.leaky_relu(scores, 0.2), self.joined)
+        return torch.einsum("ijh,jhc->ihc", p, heads).flatten(1)
+
+    def plain(self, key: str, x: Tensor) -> Tensor:
+        h = x @ self.state[f"{key}.lin.weight"].T
+        if "gat" in self.name:
+            h = self.attended(key, h)
+        elif hasattr(self, "operator"):
+            h = self.operator @ h
+        return F.gelu(h + self.state[f"{key}.lin.bias"])
 
     def transformer(self, key: str, x: Tensor) -> Tensor:
         q, k, v = (
@@ -113,8 +124,12 @@ class Dense:
         return self.network(f"{key}.feed_forward", seen)
 
     def __call__(self, x: Tensor) -> Tensor:
-        x = F.gelu(self.linear("lin_in", x))
         layers = 1 + max(int(key.split(".")[1]) for key in self.state if key.startswith("layers"))
+        if self.name.startswith("plain"):
+            for i in range(layers):
+                x = self.plain(f"layers.{i}", x)
+            return self.linear("lin_out", x)
+        x = F.gelu(self.linear("lin_in", x))
         for i in range(layers):
             if self.name == "mlp":
                 x = F.gelu(self.linear(f"layers.{i}", x))
@@ -165,14 +180,17 @@ def test_the_dense_model_tells_the_models_apart():
 def test_the_registry():
     assert list(MODELS) == [
         "mlp", "resnet", "gcn", "sage", "gat", "gat-sep", "gt", "gt-sep", "pd-gcn", "pd-gat",
-        "pd-gat-sep",
+        "pd-gat-sep", "plain-mlp", "plain-gcn", "plain-gat", "plain-pd-gcn", "plain-pd-gat",
     ]  # fmt: skip
     names = [spec.name for spec in MODELS.values()]
-    assert names[-3:] == ["PD-GCN", "PD-GAT", "PD-GAT-sep"]
+    assert names[8:11] == ["PD-GCN", "PD-GAT", "PD-GAT-sep"]
+    assert len(set(names)) == len(names)
     assert [key for key, spec in MODELS.items() if spec.scoped] == [
         "pd-gcn",
         "pd-gat",
         "pd-gat-sep",
+        "plain-pd-gcn",
+        "plain-pd-gat",
     ]
 
 
@@ -202,7 +220,7 @@ def test_defaults_are_those_of_the_paper():
     model = build("gat", 4, 2)
     assert model.lin_in.weight.shape == (512, 4)
     assert len(model.layers) == 2
-    assert model.layers[0].block.heads == 8
+    assert model.layers[0].block.attention.heads == 8
     assert model.rate.item() == pytest.approx(0.2)
 
 

@@ -38,10 +38,10 @@ def synthetic(
 ) -> Data:
     """A graph whose share of edges within a class is `homophily`, up to sampling.
 
-    Classes are of equal size (± 1). The first nodes, max(C, m + 1) or one more, form a ring, in turn of
-    every class; each later one brings m = `edges_per_node` edges, or fewer while there are fewer nodes
-    that it may be joined to. The ten splits are 60/20/20, drawn at random. Everything depends on
-    `seed` alone, through ``numpy.random.default_rng``.
+    Classes are of equal size (± 1). The first nodes, max(C, m + 1) or one more, form a ring, in
+    turn of every class; each later one brings m = `edges_per_node` edges, or fewer while there are
+    fewer nodes that it may be joined to. The ten splits are 60/20/20, drawn at random. Everything
+    depends on `seed` alone, through ``numpy.random.default_rng``.
 
     >>> data = synthetic(num_nodes=200, num_classes=4, homophily=0.1, seed=1)
     >>> data.num_nodes, data.num_edges // 2, data.x.shape[1], data.y.bincount().tolist()

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from pdgnn.nn.blocks import FeedForwardBlock, Noise, Pass, gelu
 from pdgnn.nn.checks import (
     as_edges,
-    as_weight,
     check_attr,
     check_rate,
     check_seed,
@@ -23,7 +22,7 @@ from pdgnn.nn.checks import (
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import Edges
 
-__all__ = ["MLP", "Backbone", "BlockFactory", "Residual"]
+__all__ = ["MLP", "Backbone", "BlockFactory", "Noisy", "Residual", "checked_pass"]
 
 BlockFactory = Callable[[int, int], nn.Module]
 """Makes a block for (channels, heads)."""
@@ -43,7 +42,7 @@ class Residual(nn.Module):
         return out
 
 
-class _Noisy(nn.Module):
+class Noisy(nn.Module):
     """A model with dropout of its own: the buffers `rate`, `seed` and `step` say which masks.
 
     They are tensors, so that the runs of one vmap may differ in them, and part of the state_dict.
@@ -67,7 +66,24 @@ class _Noisy(nn.Module):
         return Noise(self.rate.float(), self.seed, step, active=self.training)
 
 
-class Backbone(_Noisy):
+def checked_pass(
+    nodes: int,
+    edges: Edges | Tensor,
+    edge_weight: Tensor | None,
+    edge_attr: Tensor | None,
+    dtype: torch.dtype,
+    noise: Noise,
+) -> Pass:
+    """What all layers share, checked, in slots, and in the type of the model."""
+    edges = as_edges(edges, nodes)
+    if edge_weight is not None:
+        edge_weight = edges.sorted(check_weight(edge_weight, edges.num_edges)).to(dtype)
+    if edge_attr is not None:
+        edge_attr = edges.sorted(check_attr(edge_attr, edges.num_edges)).to(dtype)
+    return Pass(edges, edge_weight, edge_attr, noise)
+
+
+class Backbone(Noisy):
     """Linear → dropout → GELU, `depth` layers of residual blocks, LayerNorm → Linear.
 
     A layer is x + block(LayerNorm(x)), once for each of `blocks`, which are called with
@@ -127,21 +143,16 @@ class Backbone(_Noisy):
                 of an edge_index.
             edge_attr: ``[E, F]``, likewise.
         """
-        edges = as_edges(edges, x.shape[0])
-        if edge_weight is not None:
-            edge_weight = edges.sorted(check_weight(edge_weight, edges.num_edges))
-        if edge_attr is not None:
-            edge_attr = edges.sorted(check_attr(edge_attr, edges.num_edges))
-        noise = self.noise()
-        x = gelu(self.lin_in, x, noise)
-        shared = Pass(edges, as_weight(edge_weight, x), as_weight(edge_attr, x), noise)
+        nodes, noise = x.shape[0], self.noise()
+        h = gelu(self.lin_in, x, noise)
+        shared = checked_pass(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
         for layer in self.layers:
-            x = layer(x, shared)
-        out: Tensor = self.lin_out(self.norm_out(x))
+            h = layer(h, shared)
+        out: Tensor = self.lin_out(self.norm_out(h))
         return out
 
 
-class MLP(_Noisy):
+class MLP(Noisy):
     """Linear → dropout → GELU, `depth` times more, then Linear: no residuals, no norm, no graph."""
 
     def __init__(

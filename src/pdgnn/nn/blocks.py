@@ -22,6 +22,7 @@ from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot
 __all__ = [
     "AggregateBlock",
     "AttendBlock",
+    "Attention",
     "DotBlock",
     "FeedForward",
     "FeedForwardBlock",
@@ -168,36 +169,33 @@ class AggregateBlock(nn.Module):
         return out
 
 
-class AttendBlock(nn.Module):
-    """Graph attention (Section 3.2), then the feed-forward network in the place of W^(l).
+class Attention(nn.Module):
+    """The scores of graph attention and the messages that they weigh, ``[N, D]`` to ``[N, D]``.
 
-    h = W_n x + b; the edge (j, i) has the score LeakyReLU(⟨a_src, h_j⟩ + ⟨a_dst, h_i⟩ +
-    ⟨a_edge, W_e f_ij⟩) in each head, the last term only with `edge_dim`. With ``sep=True`` the
-    network sees [h, message] side by side.
+    The edge (j, i) has the score LeakyReLU(⟨a_src, h_j⟩ + ⟨a_dst, h_i⟩ + ⟨a_edge, W_e f_ij⟩) in
+    each head, the last term only with `edge_dim`.
     """
 
-    def __init__(
-        self, channels: int, heads: int, *, sep: bool = False, edge_dim: int | None = None
-    ) -> None:
+    def __init__(self, channels: int, heads: int, *, edge_dim: int | None = None) -> None:
         super().__init__()
-        self.heads, self.width, self.sep = heads, check_heads(channels, heads), sep
-        self.lin = nn.Linear(channels, channels)
-        self.att_src = nn.Parameter(torch.empty(heads, self.width))
-        self.att_dst = nn.Parameter(torch.empty(heads, self.width))
+        self.heads, self.width = heads, check_heads(channels, heads)
+        self.att_src = nn.Parameter(torch.zeros(heads, self.width))
+        self.att_dst = nn.Parameter(torch.zeros(heads, self.width))
         self.lin_edge: nn.Linear | None = None
         self.register_parameter("att_edge", None)
         if edge_dim is not None:
             self.lin_edge = nn.Linear(edge_dim, channels, bias=False)
-            self.att_edge = nn.Parameter(torch.empty(heads, self.width))
-        self.feed_forward = FeedForward(channels, inputs=1 + sep)
+            self.att_edge = nn.Parameter(torch.zeros(heads, self.width))
+
+    def draw(self) -> None:
+        """Draw a_src, a_dst and a_edge, which are 0 before: all neighbours alike."""
         for att in (self.att_src, self.att_dst, self.att_edge):
             if att is not None:  # as torch draws the weights of a Linear from `width` to 1
                 nn.init.uniform_(att, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))
 
-    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
-        """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
-        h = self.lin(x)
-        by_head = h.unflatten(1, (self.heads, self.width))  # [N, H, C]
+    def forward(self, h: Tensor, shared: Pass) -> Tensor:
+        """The messages to each node."""
+        by_head = h.reshape(-1, self.heads, self.width)  # [N, H, C]
         a_src, a_dst = node_scores(by_head, self.att_src, self.att_dst)  # [N, H] each
         attr, w_edge = None, None
         if self.lin_edge is not None:
@@ -206,9 +204,31 @@ class AttendBlock(nn.Module):
                 raise InputError("this model attends to edge features; give edge_attr [E, 2]")
             w_edge = edge_scores(self.lin_edge.weight, self.att_edge)  # [H, edge_dim]
         message = attend(by_head, a_src, a_dst, shared.edges, edge_attr=attr, w_edge=w_edge)
-        out: Tensor = self.feed_forward(
-            _seen(h, message.flatten(1), self.sep), residual, shared.noise
-        )
+        return message.flatten(1)
+
+
+class AttendBlock(nn.Module):
+    """Graph attention (Section 3.2), then the feed-forward network in the place of W^(l).
+
+    h = W_n x + b is what :class:`Attention` sees. With ``sep=True`` the network sees [h, message]
+    side by side.
+    """
+
+    def __init__(
+        self, channels: int, heads: int, *, sep: bool = False, edge_dim: int | None = None
+    ) -> None:
+        super().__init__()
+        self.sep = sep
+        self.lin = nn.Linear(channels, channels)
+        self.attention = Attention(channels, heads, edge_dim=edge_dim)
+        self.feed_forward = FeedForward(channels, inputs=1 + sep)
+        self.attention.draw()  # last: a seed keeps the parameters that results were had with
+
+    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+        """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
+        h = self.lin(x)
+        message = self.attention(h, shared)
+        out: Tensor = self.feed_forward(_seen(h, message, self.sep), residual, shared.noise)
         return out
 
 

@@ -19,6 +19,7 @@ from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
 from pdgnn.nn.backbone import MLP, Backbone, BlockFactory
 from pdgnn.nn.blocks import AggregateBlock, AttendBlock, DotBlock, FeedForwardBlock
 from pdgnn.nn.checks import as_edge_index, check_attr, check_range, check_seed, check_weight
+from pdgnn.nn.plain import Plain, PlainAggregate, PlainAttend, PlainFactory, PlainLinear
 from pdgnn.ops import Edges
 
 __all__ = ["MODELS", "PDGAT", "PDGCN", "ModelSpec", "Weight", "build", "model_spec"]
@@ -35,10 +36,11 @@ class ModelSpec:
 
     Attributes:
         name: As in the paper's tables.
-        blocks: The residual blocks of a layer; none: an MLP.
+        blocks: The residual blocks of a layer; none: an MLP, unless `plain` is given.
         loops: Whether every node has an edge to itself. PD-GCN's carry the diagonal of P.
         weight: Which weights its edges have.
         features: Whether its edges have the direction features of φ^(1)(α,γ).
+        plain: What a layer is where there is no residual backbone.
     """
 
     name: str
@@ -46,6 +48,7 @@ class ModelSpec:
     loops: bool = False
     weight: Weight | None = None
     features: bool = False
+    plain: PlainFactory | None = None
 
     @property
     def scoped(self) -> bool:
@@ -68,6 +71,19 @@ MODELS: dict[str, ModelSpec] = {
     "pd-gcn": ModelSpec("PD-GCN", (AggregateBlock,), loops=True, weight="diffusion"),
     "pd-gat": ModelSpec("PD-GAT", (_attend_features,), loops=True, features=True),
     "pd-gat-sep": ModelSpec("PD-GAT-sep", (_attend_features_sep,), features=True),
+    "plain-mlp": ModelSpec("MLP (plain)", (), plain=PlainLinear),
+    "plain-gcn": ModelSpec("GCN (plain)", (), loops=True, weight="symmetric", plain=PlainAggregate),
+    "plain-gat": ModelSpec("GAT (plain)", (), loops=True, plain=PlainAttend),
+    "plain-pd-gcn": ModelSpec(
+        "PD-GCN (plain)", (), loops=True, weight="diffusion", plain=PlainAggregate
+    ),
+    "plain-pd-gat": ModelSpec(
+        "PD-GAT (plain)",
+        (),
+        loops=True,
+        features=True,
+        plain=partial(PlainAttend, edge_dim=EDGE_DIM),
+    ),
 }
 
 
@@ -101,19 +117,15 @@ def build(
     spec = model_spec(name)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(check_seed(seed))  # not torch's, which seeds GPUs too
-        if not spec.blocks:
-            return MLP(
-                in_channels, hidden_channels, out_channels, depth=depth, dropout=dropout, seed=seed
+        sizes = (in_channels, hidden_channels, out_channels)
+        if spec.plain is not None:
+            return Plain(
+                *sizes, depth=depth, heads=heads, dropout=dropout, seed=seed, layer=spec.plain
             )
+        if not spec.blocks:
+            return MLP(*sizes, depth=depth, dropout=dropout, seed=seed)
         return Backbone(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            depth=depth,
-            heads=heads,
-            dropout=dropout,
-            seed=seed,
-            blocks=spec.blocks,
+            *sizes, depth=depth, heads=heads, dropout=dropout, seed=seed, blocks=spec.blocks
         )
 
 
