@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pdgnn.cli_options import Device, GraphArgument, RootOption, ScopeOption
+from pdgnn.cli_reproduce import reproduce_command
 from pdgnn.cli_train import train_command
 from pdgnn.terminal import one_line, prepare_process, show, tell, working, wrapped_errors
 
@@ -199,6 +200,7 @@ def _tell_what_is_left_out(source: Source, output: Path) -> None:
 
 
 app.command("train")(train_command)
+app.command("reproduce")(reproduce_command)
 
 
 def main() -> None:

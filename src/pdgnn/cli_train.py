@@ -21,7 +21,7 @@ from pdgnn.terminal import show, tell, working, wrapped_errors
 if TYPE_CHECKING:
     from pdgnn.training import Progress, RunResult, RunSpec, Task
 
-__all__ = ["train_command"]
+__all__ = ["train_command", "trained_with_progress"]
 
 MOST_NUMBERS = 10_000
 """In a list such as 0-9."""
@@ -135,7 +135,13 @@ def train_command(
             replace(spec, split=split, seed=seed)
             for spec, split, seed in product(grid, every, chosen_seeds)
         ]
-        results = _trained(specs, task, device.value, folder, curves is not None)
+        results = trained_with_progress(
+            specs,
+            tasks={graph: task},
+            device=device.value,
+            folder=folder,
+            curves=curves is not None,
+        )
         _print_results(task, results, as_json)
         if curves is not None:
             _write_curves(curves, results)
@@ -220,20 +226,21 @@ def _check_places(device: str, folder: Path | None, curves: Path | None) -> None
         check_output(curves, [".csv"], force=True)
 
 
-def _trained(
-    specs: list[RunSpec], task: Task, device: str, folder: Path | None, curves: bool
+def trained_with_progress(
+    specs: list[RunSpec],
+    *,
+    tasks: dict[str, Task] | None = None,
+    device: str,
+    folder: Path | None,
+    curves: bool = False,
 ) -> list[RunResult]:
+    """Train, show how it goes, and say what is kept if it is stopped."""
     from pdgnn.training.trainer import train
 
     try:
         with _watching() as progress:
             return train(
-                specs,
-                tasks={specs[0].dataset: task},
-                device=device,
-                folder=folder,
-                curves=curves,
-                progress=progress,
+                specs, tasks=tasks, device=device, folder=folder, curves=curves, progress=progress
             )
     except KeyboardInterrupt as e:
         kept = "nothing is kept, as there was no --folder"
