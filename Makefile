@@ -6,8 +6,13 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test lint bench clean
 
+# A graph whose neighbours mostly disagree, PD-GCN over the dial of gamma, and what it competes with.
+DEMO := synthetic:num_nodes=2000,homophily=0.1
 demo: $(READY)
-	$(BIN)/pdgnn inspect minesweeper-generated --plot demo/embedding.png
+	$(BIN)/pdgnn inspect $(DEMO) --plot demo/embedding.png
+	$(BIN)/pdgnn train $(DEMO) --model plain-pd-gcn,plain-mlp,plain-gcn,plain-gat \
+		--gamma 0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1 --depth 1 --width 64 --lr 0.01 \
+		--weight-decay 0.001 --dropout 0.1 --steps 150 --splits 0-2 --report demo/report.html
 
 test: $(READY)
 	$(BIN)/python -m pytest -q
@@ -19,6 +24,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/spectrum.py
+	$(BIN)/python benchmarks/training.py
 
 # pip with pinned constraints: the same versions on every machine.
 $(READY): pyproject.toml constraints.txt

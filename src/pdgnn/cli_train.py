@@ -86,6 +86,13 @@ def train_command(
             help="Also write loss and scores of every step to this .csv.", show_default=False
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write a page with the table and a picture to this .html.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object to stdout.")] = False,
     root: RootOption = None,
 ) -> None:
@@ -125,7 +132,7 @@ def train_command(
         )
         chosen_seeds = _seeds(seeds)
         chosen_splits = None if splits.strip() == "all" else _whole_numbers("--splits", splits)
-        _check_places(device.value, folder, curves)
+        _check_places(device.value, folder, curves, report)
         with working(f"reading {graph}"):
             from pdgnn.training.task import Task
 
@@ -146,6 +153,9 @@ def train_command(
         if curves is not None:
             _write_curves(curves, results)
             tell(f"the curves are in {curves}")
+        if report is not None:
+            _write_report(report, task, results)
+            tell(f"the report is in {report}")
 
 
 def _grid(
@@ -214,7 +224,9 @@ def _seeds(text: str) -> list[int]:
     return list(range(found[0]))
 
 
-def _check_places(device: str, folder: Path | None, curves: Path | None) -> None:
+def _check_places(
+    device: str, folder: Path | None, curves: Path | None, report: Path | None
+) -> None:
     from pdgnn.errors import InputError
     from pdgnn.output import check_output
     from pdgnn.training.trainer import check_device
@@ -224,6 +236,11 @@ def _check_places(device: str, folder: Path | None, curves: Path | None) -> None
         raise InputError(f"--folder {folder} is a file; name a folder")
     if curves is not None:
         check_output(curves, [".csv"], force=True)
+    if report is not None:
+        from pdgnn.report.plots import need_matplotlib
+
+        need_matplotlib()
+        check_output(report, [".html"], force=True)
 
 
 def trained_with_progress(
@@ -267,6 +284,20 @@ def _print_results(task: Task, results: Sequence[RunResult], as_json: bool) -> N
     from pdgnn.report.training import training_text
 
     show(training_text(task.name, task.metric, rows))
+
+
+def _write_report(path: Path, task: Task, results: Sequence[RunResult]) -> None:
+    import shlex
+    import sys
+
+    from pdgnn.output import whole_file
+    from pdgnn.report.page import training_page
+    from pdgnn.training.summary import summarize
+
+    command = shlex.join(["pdgnn", *sys.argv[1:]])
+    page = training_page(task.name, task.metric, summarize(results), command)
+    with whole_file(path) as partial:
+        partial.write_text(page, encoding="utf-8")
 
 
 CURVE_COLUMNS = ("model", "alpha", "gamma", "depth", "split", "seed", "step", "loss", "val", "test")

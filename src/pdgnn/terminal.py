@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["one_line", "prepare_process", "show", "tell", "working", "wrapped_errors"]
 
 BROKEN_PIPE = 128 + 13  # as shells report it
+PLAIN_WIDTH = 100
 
 
 def one_line(text: object) -> str:
@@ -36,7 +37,9 @@ def show(*parts: RenderableType) -> None:
     """Print results to stdout, coloured only on a terminal."""
     from rich.console import Console
 
-    console = Console(markup=False, highlight=False)
+    # a file or a pipe has no width of its own to keep to
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    console = Console(markup=False, highlight=False, width=width)
     with console.capture() as captured:
         for part in parts:
             console.print(part)

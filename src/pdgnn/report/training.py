@@ -15,7 +15,7 @@ from pdgnn.terminal import one_line
 from pdgnn.training.spec import RunSpec
 from pdgnn.training.summary import Summary, chosen
 
-__all__ = ["setting", "training_text"]
+__all__ = ["COLUMNS", "METRICS", "cells", "remarks", "setting", "training_text"]
 
 METRICS = {"roc_auc": "ROC AUC", "accuracy": "accuracy"}
 COLUMNS = ("model", "α", "γ", "depth", "runs", "test", "validation", "best step", "seconds")
@@ -28,15 +28,19 @@ def training_text(name: str, metric: str, rows: Sequence[Summary]) -> Renderable
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row))
+        table.add_row(*cells(row))
     about = f"{METRICS[metric]} in percent; test at each run's best validation step"
-    words = [*_choice(rows), *_diverged(rows)]
     return Group(
         Text(one_line(name), style="bold"),
         Padding(Text(about, style="dim"), (0, 0, 0, 2)),
         Padding(table, (0, 0, 0, 2)),
-        *(Padding(Text(text), (0, 0, 0, 2)) for text in words),
+        *(Padding(Text(text), (0, 0, 0, 2)) for text in remarks(rows)),
     )
+
+
+def remarks(rows: Sequence[Summary]) -> list[str]:
+    """What validation chooses, and what diverged."""
+    return [*_choice(rows), *_diverged(rows)]
 
 
 def setting(row: Summary) -> str:
@@ -55,7 +59,8 @@ def _model(spec: RunSpec) -> str:
     return f"{name} (rewired{far})" if spec.rewired else name
 
 
-def _cells(row: Summary) -> list[str]:
+def cells(row: Summary) -> list[str]:
+    """A line of the table, in the order of :data:`COLUMNS`."""
     scope = [f"{v:g}" if row.scoped else "-" for v in (row.spec.alpha, row.spec.gamma)]
     steps = [r.step for r in row.results]
     low, high = min(steps), max(steps)
