@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 DEMO := synthetic:num_nodes=2000,homophily=0.1
 demo: $(READY)
 	$(BIN)/pdgnn inspect $(DEMO) --plot demo/embedding.png
-	$(BIN)/pdgnn train $(DEMO) --model plain-pd-gcn,plain-mlp,plain-gcn,plain-gat \
+	$(BIN)/pdgnn train $(DEMO) --model plain-pd-gcn,mlp,plain-gcn,plain-gat \
 		--gamma 0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1 --depth 1 --width 64 --lr 0.01 \
 		--weight-decay 0.001 --dropout 0.1 --steps 150 --splits 0-2 --report demo/report.html
 

@@ -18,19 +18,19 @@ import argparse
 import json
 import math
 import os
-import platform
 import resource
-import subprocess
-import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-RESULTS = Path(__file__).parent.parent / "results" / "spectrum.json"
+import common
+
+SCRIPT = "spectrum.py"
+RESULTS = common.RESULTS / "spectrum.json"
+PACKAGES = ("torch", "scipy", "numpy", "torch-geometric", "scikit-learn", "pyamg")
 DATASETS = (
     *("chameleon-filtered", "squirrel-filtered", "cora", "citeseer"),
     *("pubmed", "minesweeper", "tolokers"),
@@ -173,53 +173,6 @@ def warm_up(method: str) -> None:
             pdgnn.eigenpairs(small, solver=solver, device=device)
 
 
-def measure(graph: str, method: str, limit: float) -> dict[str, Any]:
-    """One measurement in a process of its own, stopped after `limit` seconds."""
-    command = [sys.executable, "-W", "ignore", __file__, "--child", graph, method]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"seconds": None, "limit": limit, "note": f"stopped after {limit:g} s"}
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return {"seconds": None, "note": last[:160]}
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
-
-
-def _processor_name() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
-
-
-def machine() -> dict[str, Any]:
-    import torch
-
-    names = ("torch", "scipy", "numpy", "torch-geometric", "scikit-learn", "pyamg")
-    processor = f"{os.cpu_count()} cores, {_processor_name()}"
-    if torch.cuda.is_available():
-        processor += f", {torch.cuda.get_device_name()}"
-    versions = {}
-    for name in names:
-        try:
-            versions[name] = version(name)
-        except ModuleNotFoundError:
-            versions[name] = "not installed"
-    return {"machine": processor, "python": platform.python_version(), "versions": versions}
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    return json.loads(path.read_text()) if path.exists() else []
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    partial = path.with_suffix(".part")
-    partial.write_text(json.dumps(rows, indent=1) + "\n")
-    partial.replace(path)
-
-
 def shown(row: dict[str, Any] | None, eigenvalue: float = math.inf) -> str:
     """Seconds; in brackets where the residual is above λ1, so that the answer says nothing."""
     if row is None:
@@ -266,15 +219,6 @@ def _total(found: dict[tuple[str, str], dict[str, Any]], method: str) -> str:
     return f"{'> ' if stopped else ''}{seconds:.3g}"
 
 
-def copy_to_readme(text: str) -> None:
-    """Put the table between the two marks that the README has for it."""
-    readme = RESULTS.parent.parent / "README.md"
-    begin, end = "<!-- benchmarks/spectrum.py --table -->", "<!-- end -->"
-    head, _, rest = readme.read_text().partition(begin)
-    _, _, tail = rest.partition(end)
-    readme.write_text(f"{head}{begin}\n{text}\n{end}{tail}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", default=",".join(GRAPHS))
@@ -291,22 +235,24 @@ def main() -> None:
     if options.child:
         print(json.dumps(measure_here(*options.child)))
         return
-    rows, here = read_rows(options.out), machine()["machine"]
+    rows, here = common.read_rows(options.out), common.machine(PACKAGES)
     pairs = [(g, m) for g in options.graphs.split(",") for m in options.methods.split(",")]
     for graph, method in [] if options.table else pairs:
-        same = {"graph": graph, "method": method, "machine": here}
+        same = {"graph": graph, "method": method, "machine": here["machine"]}
         known = [r for r in rows if same.items() <= r.items()]
         if known and not options.again:
             continue
-        row = {"graph": graph, "method": method} | measure(graph, method, options.limit)
+        child = ["--child", graph, method]
+        row = {"graph": graph, "method": method} | common.in_child(__file__, child, options.limit)
         row |= {"command": f"python benchmarks/spectrum.py --graphs {graph} --methods {method}"}
-        rows = [r for r in rows if r not in known] + [row | machine()]
-        write_rows(options.out, rows)
+        rows = [r for r in rows if r not in known] + [row | here]
+        common.write_rows(options.out, rows)
         print(f"{graph:20} {METHODS[method]:45} {shown(row):>8} s", row.get("note", ""), flush=True)
-    where = here if any(r["machine"] == here for r in rows) else rows[0]["machine"]
+    own = here["machine"]
+    where = own if any(r["machine"] == own for r in rows) else rows[0]["machine"]
     print(f"{where}\n\n{table(rows, where)}")
     if options.readme:
-        copy_to_readme(table(rows, where))
+        common.copy_to_readme(SCRIPT, table(rows, where))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from torch.nn import functional as F  # noqa: N812
 
 from pdgnn import Graph, InputError
 from pdgnn.nn import MODELS, Backbone, GraphInputs, build, prepare
-from pdgnn.nn.backbone import MLP
 from pdgnn.nn.blocks import (
     AggregateBlock,
     AttendBlock,
@@ -23,6 +22,7 @@ from pdgnn.nn.blocks import (
     gelu,
     node_scores,
 )
+from pdgnn.nn.plain import Plain
 from pdgnn.ops import Edges, activate, attend, dropout
 
 # a ring of 7 with a chord and a tail, and node 9 alone
@@ -61,9 +61,9 @@ def parameters_of(name: str, d: int, depth: int) -> int:
         "gt-sep": dots + network + 2 * d + d * d,
     }
     ends = (5 * d + d) + (d * CLASSES + CLASSES)
-    if name == "mlp":
-        return ends + depth * linear
-    if name.startswith("plain"):  # no Linear in front: the first layer takes the features
+    if name == "mlp" or name.startswith(
+        "plain"
+    ):  # no Linear in front: the first layer takes the features
         of_scores = {"plain-gat": 2 * d, "plain-pd-gat": 2 * d + directions}.get(name, 0)
         return ends + (depth - 1) * linear + depth * of_scores
     return ends + 2 * d + depth * (layer[name] + 2 * d)
@@ -299,7 +299,7 @@ def backbone(**options) -> Backbone:
         (lambda: backbone(dropout=float("nan")), r"dropout must lie in \[0, 1\), not nan"),
         (lambda: backbone(seed=-1), "seed must be at least 0, not -1"),
         (lambda: backbone(seed=2**63), r"seed must be below 2\*\*63"),
-        (lambda: MLP(5, 0, 3, depth=1), "hidden_channels must be at least 1, not 0"),
+        (lambda: Plain(5, 0, 3, depth=1), "hidden_channels must be at least 1, not 0"),
         (lambda: backbone(blocks=[AggregateBlock])(X, EDGES), "give edge_weight, see nn.prepare"),
         (
             lambda: backbone(blocks=[lambda d, h: AttendBlock(d, h, edge_dim=2)])(X, EDGES),

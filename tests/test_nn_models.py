@@ -125,17 +125,14 @@ class Dense:
 
     def __call__(self, x: Tensor) -> Tensor:
         layers = 1 + max(int(key.split(".")[1]) for key in self.state if key.startswith("layers"))
-        if self.name.startswith("plain"):
+        if self.name == "mlp" or self.name.startswith("plain"):
             for i in range(layers):
                 x = self.plain(f"layers.{i}", x)
             return self.linear("lin_out", x)
         x = F.gelu(self.linear("lin_in", x))
         for i in range(layers):
-            if self.name == "mlp":
-                x = F.gelu(self.linear(f"layers.{i}", x))
-            else:
-                x = x + self.block(f"layers.{i}.block", self.norm(f"layers.{i}.norm", x))
-        return self.linear("lin_out", x if self.name == "mlp" else self.norm("norm_out", x))
+            x = x + self.block(f"layers.{i}.block", self.norm(f"layers.{i}.norm", x))
+        return self.linear("lin_out", self.norm("norm_out", x))
 
 
 def model_of(name: str, seed: int = 0) -> nn.Module:
@@ -180,7 +177,7 @@ def test_the_dense_model_tells_the_models_apart():
 def test_the_registry():
     assert list(MODELS) == [
         "mlp", "resnet", "gcn", "sage", "gat", "gat-sep", "gt", "gt-sep", "pd-gcn", "pd-gat",
-        "pd-gat-sep", "plain-mlp", "plain-gcn", "plain-gat", "plain-pd-gcn", "plain-pd-gat",
+        "pd-gat-sep", "plain-gcn", "plain-gat", "plain-pd-gcn", "plain-pd-gat",
     ]  # fmt: skip
     names = [spec.name for spec in MODELS.values()]
     assert names[8:11] == ["PD-GCN", "PD-GAT", "PD-GAT-sep"]

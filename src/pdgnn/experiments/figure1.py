@@ -18,7 +18,7 @@ from pdgnn.training.spec import RunResult, RunSpec
 
 __all__ = ["FULL", "QUICK", "Curve", "Figure1", "Plan", "figure1", "figure1_specs"]
 
-BASELINES = {"plain-mlp": "MLP", "plain-gcn": "GCN", "plain-gat": "GAT"}
+BASELINES = {"mlp": "MLP", "plain-gcn": "GCN", "plain-gat": "GAT"}
 SCOPED = {"plain-pd-gcn": "PD-GCN", "plain-pd-gat": "PD-GAT"}
 
 

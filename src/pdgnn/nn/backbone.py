@@ -1,6 +1,6 @@
-"""The residual backbone that every graph model here shares, and the plain MLP.
+"""The residual backbone that the graph models here share.
 
-Each is written for one run. Many runs are one :func:`torch.func.vmap` over their stacked state.
+It is written for one run. Many runs are one :func:`torch.func.vmap` over their stacked state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pdgnn.nn.checks import (
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import Edges
 
-__all__ = ["MLP", "Backbone", "BlockFactory", "Noisy", "Residual", "checked_pass"]
+__all__ = ["Backbone", "BlockFactory", "Noisy", "Residual", "checked_pass"]
 
 BlockFactory = Callable[[int, int], nn.Module]
 """Makes a block for (channels, heads)."""
@@ -149,40 +149,4 @@ class Backbone(Noisy):
         for layer in self.layers:
             h = layer(h, shared)
         out: Tensor = self.lin_out(self.norm_out(h))
-        return out
-
-
-class MLP(Noisy):
-    """Linear → dropout → GELU, `depth` times more, then Linear: no residuals, no norm, no graph."""
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int,
-        dropout: float = 0.2,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(dropout, seed)
-        width = positive("hidden_channels", hidden_channels)
-        self.lin_in = nn.Linear(positive("in_channels", in_channels), width)
-        self.layers = nn.ModuleList(
-            nn.Linear(width, width) for _ in range(positive("depth", depth))
-        )
-        self.lin_out = nn.Linear(width, positive("out_channels", out_channels))
-
-    def forward(
-        self,
-        x: Tensor | SparseFeatures,
-        edges: Edges | Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-    ) -> Tensor:
-        """``[N, in_channels]`` to ``[N, out_channels]``; the graph is not looked at."""
-        noise = self.noise()
-        for lin in (self.lin_in, *self.layers):
-            x = gelu(lin, x, noise)
-        out: Tensor = self.lin_out(x)
         return out

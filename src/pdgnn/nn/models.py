@@ -16,7 +16,7 @@ from torch_geometric.utils import remove_self_loops
 
 from pdgnn.errors import InputError
 from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
-from pdgnn.nn.backbone import MLP, Backbone, BlockFactory
+from pdgnn.nn.backbone import Backbone, BlockFactory
 from pdgnn.nn.blocks import AggregateBlock, AttendBlock, DotBlock, FeedForwardBlock
 from pdgnn.nn.checks import as_edge_index, check_attr, check_range, check_seed, check_weight
 from pdgnn.nn.plain import Plain, PlainAggregate, PlainAttend, PlainFactory, PlainLinear
@@ -36,7 +36,7 @@ class ModelSpec:
 
     Attributes:
         name: As in the paper's tables.
-        blocks: The residual blocks of a layer; none: an MLP, unless `plain` is given.
+        blocks: The residual blocks of a layer; none where it is `plain`.
         loops: Whether every node has an edge to itself. PD-GCN's carry the diagonal of P.
         weight: Which weights its edges have.
         features: Whether its edges have the direction features of φ^(1)(α,γ).
@@ -60,7 +60,7 @@ _attend_features = partial(AttendBlock, edge_dim=EDGE_DIM)
 _attend_features_sep = partial(AttendBlock, edge_dim=EDGE_DIM, sep=True)
 
 MODELS: dict[str, ModelSpec] = {
-    "mlp": ModelSpec("MLP", ()),
+    "mlp": ModelSpec("MLP", (), plain=PlainLinear),
     "resnet": ModelSpec("ResNet", (FeedForwardBlock,)),
     "gcn": ModelSpec("GCN", (AggregateBlock,), loops=True, weight="symmetric"),
     "sage": ModelSpec("SAGE", (partial(AggregateBlock, sep=True),), weight="mean"),
@@ -71,7 +71,6 @@ MODELS: dict[str, ModelSpec] = {
     "pd-gcn": ModelSpec("PD-GCN", (AggregateBlock,), loops=True, weight="diffusion"),
     "pd-gat": ModelSpec("PD-GAT", (_attend_features,), loops=True, features=True),
     "pd-gat-sep": ModelSpec("PD-GAT-sep", (_attend_features_sep,), features=True),
-    "plain-mlp": ModelSpec("MLP (plain)", (), plain=PlainLinear),
     "plain-gcn": ModelSpec("GCN (plain)", (), loops=True, weight="symmetric", plain=PlainAggregate),
     "plain-gat": ModelSpec("GAT (plain)", (), loops=True, plain=PlainAttend),
     "plain-pd-gcn": ModelSpec(
@@ -122,8 +121,6 @@ def build(
             return Plain(
                 *sizes, depth=depth, heads=heads, dropout=dropout, seed=seed, layer=spec.plain
             )
-        if not spec.blocks:
-            return MLP(*sizes, depth=depth, dropout=dropout, seed=seed)
         return Backbone(
             *sizes, depth=depth, heads=heads, dropout=dropout, seed=seed, blocks=spec.blocks
         )
