@@ -98,7 +98,7 @@ def _by_gamma(axes: Axes, figure: Figure1) -> None:
         )
     axes.margins(x=0.02)
     axes.set_xlim(right=1.12)
-    axes.set_xlabel("γ of P^(1,γ); the dot is the best γ")
+    axes.set_xlabel("γ of P^(1,γ); the dot is what validation chooses")
     axes.set_title("(b) PD-GCN of one layer, by γ", fontsize=11, color=INK, loc="left")
 
 
