@@ -184,9 +184,9 @@ def test_dropout_is_of_seed_and_step(name):
     assert torch.allclose(call(model, inputs), calm, atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "masks"), [("mlp", 3), ("gcn", 5), ("gt", 7)])
+@pytest.mark.parametrize(("name", "masks"), [("mlp", 2), ("gcn", 5), ("gt", 7)])
 def test_every_mask_of_a_pass_is_another(name, masks, monkeypatch):
-    """1 after the first Linear, 2 in each feed-forward network, 1 after attention of GT."""
+    """1 after the first Linear, 2 in a feed-forward network, 1 after GT's attention; MLP: 1 a layer."""
     drawn = []
 
     def watched(h, bias, *, noise, residual=None):
