@@ -186,7 +186,7 @@ def test_dropout_is_of_seed_and_step(name):
 
 @pytest.mark.parametrize(("name", "masks"), [("mlp", 2), ("gcn", 5), ("gt", 7)])
 def test_every_mask_of_a_pass_is_another(name, masks, monkeypatch):
-    """1 after the first Linear, 2 in a feed-forward network, 1 after GT's attention; MLP: 1 each."""
+    """1 after the first Linear, 2 in a feed-forward network, 1 in GT's attention; MLP: 1 each."""
     drawn = []
 
     def watched(h, bias, *, noise, residual=None):
