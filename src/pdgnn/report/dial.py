@@ -76,7 +76,7 @@ def _draw_dial(axes: Axes, rows: Sequence[Summary], lines: dict[str, list[Summar
     for row in (r for r in rows if not r.scoped):
         score = 100 * row.test_mean
         axes.axhline(score, color=next(colours), linestyle="--", linewidth=1.5, label=setting(row))
-    axes.set_xlabel("γ of L^(α,γ); the ring is what validation chooses")
+    axes.set_xlabel("γ of L^(α,γ); the ring is the γ that validation chooses")
     axes.legend(fontsize=8.5, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 

@@ -30,7 +30,7 @@ def training_page(name: str, metric: str, rows: Sequence[Summary], command: str)
     heads = "".join(f"<th>{escape(column)}</th>" for column in COLUMNS)
     body = "".join(_line(row, row is best and len(rows) > 1) for row in rows)
     said = "".join(f"<p>{escape(text)}</p>" for text in remarks(rows))
-    about = f"{METRICS[metric]} in percent; test scores at each run's best validation step."
+    about = f"Scores are {METRICS[metric]} in percent, on test nodes at the best validation step."
     return f"""<!doctype html>
 <html lang="en">
 <head>
