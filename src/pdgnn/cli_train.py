@@ -20,6 +20,7 @@ from pdgnn.terminal import show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
     from pdgnn.training import Progress, RunResult, RunSpec, Task
+    from pdgnn.training.summary import Summary
 
 __all__ = ["train_command", "trained_with_progress"]
 
@@ -149,12 +150,15 @@ def train_command(
             folder=folder,
             curves=curves is not None,
         )
-        _print_results(task, results, as_json)
+        from pdgnn.training.summary import summarize
+
+        rows = summarize(results)
+        _print_results(task, rows, as_json)
         if curves is not None:
             _write_curves(curves, results)
             tell(f"the curves are in {curves}")
         if report is not None:
-            _write_report(report, task, results)
+            _write_report(report, task, rows)
             tell(f"the report is in {report}")
 
 
@@ -162,15 +166,12 @@ def _grid(
     base: RunSpec, models: list[str], scopes: list[list[float]], depths: list[int]
 ) -> list[RunSpec]:
     """A run for each point of the grid, one for all (α, γ) where they do not matter."""
-    from pdgnn.nn.models import MODELS
-
     found = []
     for model in models:
         for alpha, gamma in product(*scopes):
             for depth in depths:
                 run = replace(base, model=model, alpha=alpha, gamma=gamma, depth=depth)
-                scoped = run.rewired or MODELS[model].scoped
-                found.append(run if scoped else replace(run, alpha=1.0, gamma=1.0))
+                found.append(run if run.scoped else replace(run, alpha=1.0, gamma=1.0))
     return list(dict.fromkeys(found))
 
 
@@ -267,11 +268,10 @@ def trained_with_progress(
         raise typer.Exit(130) from e
 
 
-def _print_results(task: Task, results: Sequence[RunResult], as_json: bool) -> None:
-    from pdgnn.training.summary import chosen, summarize
-
-    rows = summarize(results)
+def _print_results(task: Task, rows: Sequence[Summary], as_json: bool) -> None:
     if as_json:
+        from pdgnn.training.summary import chosen
+
         best = chosen(rows)
         found: dict[str, Any] = {
             "name": task.name,
@@ -286,16 +286,14 @@ def _print_results(task: Task, results: Sequence[RunResult], as_json: bool) -> N
     show(training_text(task.name, task.metric, rows))
 
 
-def _write_report(path: Path, task: Task, results: Sequence[RunResult]) -> None:
+def _write_report(path: Path, task: Task, rows: Sequence[Summary]) -> None:
     import shlex
-    import sys
 
     from pdgnn.output import whole_file
     from pdgnn.report.page import training_page
-    from pdgnn.training.summary import summarize
 
     command = shlex.join(["pdgnn", *sys.argv[1:]])
-    page = training_page(task.name, task.metric, summarize(results), command)
+    page = training_page(task.name, task.metric, rows, command)
     with whole_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdgnn.report.plots import COLOURS, INK, need_matplotlib
+from pdgnn.report.plots import COLOURS, INK, need_matplotlib, write_figure
 from pdgnn.report.training import METRICS, setting
 from pdgnn.training.summary import Summary, chosen
 
@@ -23,9 +22,7 @@ __all__ = ["scores_figure", "scores_svg"]
 def scores_svg(rows: Sequence[Summary], metric: str) -> str:
     """:func:`scores_figure` as an ``<svg>`` element, to stand in a page."""
     out = io.StringIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        scores_figure(rows, metric).savefig(out, format="svg", metadata={"Date": None})
+    write_figure(scores_figure(rows, metric), out, "svg")
     text = out.getvalue()
     return text[text.index("<svg") :]
 

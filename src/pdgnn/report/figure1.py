@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from pdgnn.experiments.figure1 import Curve, Figure1
 from pdgnn.output import whole_file
-from pdgnn.report.plots import INK, need_matplotlib
+from pdgnn.report.plots import INK, need_matplotlib, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +32,8 @@ def draw_figure1(figure: Figure1, folder: Path) -> list[Path]:
     drawn = figure1_figure(figure)
     paths = [folder / "figure1.svg", folder / "figure1.png"]
     for path in paths:
-        kind = path.suffix.lstrip(".")
-        with whole_file(path) as partial, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            metadata = {"Date": None} if kind == "svg" else None
-            drawn.savefig(partial, format=kind, dpi=160, metadata=metadata)
+        with whole_file(path) as partial:
+            write_figure(drawn, partial, path.suffix.lstrip("."))
     return paths
 
 

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PLOT_SUFFIXES", "draw_embedding", "embedding_figure", "need_matplotlib"]
+__all__ = [
+    "PLOT_SUFFIXES",
+    "draw_embedding",
+    "embedding_figure",
+    "need_matplotlib",
+    "write_figure",
+]
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 INK = "#222222"
@@ -62,12 +68,17 @@ def need_matplotlib() -> None:
 def draw_embedding(source: Source, facts: Inspection, path: str | PathLike[str]) -> None:
     """Write :func:`embedding_figure` to a ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
     figure = embedding_figure(source, facts)
-    kind = Path(path).suffix.lower().lstrip(".")
+    with whole_file(path) as partial:
+        write_figure(figure, partial, Path(path).suffix.lower().lstrip("."))
+
+
+def write_figure(figure: Figure, target: Path | TextIO, kind: str) -> None:
+    """Write a figure as a ``png``, ``svg`` or ``pdf`` that says nothing of when it was made."""
     undated: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with whole_file(path) as partial, warnings.catch_warnings():
+    with warnings.catch_warnings():
         # a name in a script that the font lacks is drawn as boxes
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(partial, format=kind, dpi=160, metadata=undated.get(kind))
+        figure.savefig(target, format=kind, dpi=160, metadata=undated.get(kind))
 
 
 def embedding_figure(source: Source, facts: Inspection) -> Figure:

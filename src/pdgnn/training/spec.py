@@ -84,6 +84,11 @@ class RunSpec:
     def _set(self, name: str, value: float) -> None:
         object.__setattr__(self, name, value)
 
+    @property
+    def scoped(self) -> bool:
+        """Whether α and γ matter to this run: to its model, or to its rewiring."""
+        return self.rewired or MODELS[self.model].scoped
+
     def to_json(self) -> str:
         """One line, the fields in their order."""
         return json.dumps(asdict(self))

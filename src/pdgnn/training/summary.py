@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from pdgnn.nn.models import MODELS
 from pdgnn.training.spec import RunResult, RunSpec
 
 __all__ = ["Summary", "chosen", "summarize"]
@@ -50,7 +49,7 @@ class Summary:
     @property
     def scoped(self) -> bool:
         """Whether α and γ matter to these runs."""
-        return self.spec.rewired or MODELS[self.spec.model].scoped
+        return self.spec.scoped
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, None for nan, and for α and γ where they do not matter."""

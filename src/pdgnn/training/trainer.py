@@ -164,8 +164,7 @@ class _Job:
     def _prepared(self, spec: RunSpec) -> GraphInputs:
         """Edges and what they carry; the same object for runs that share them."""
         rewiring = spec.scope if spec.rewired else None
-        scoped = spec.rewired or MODELS[spec.model].scoped
-        scope = (spec.alpha, spec.gamma, rewiring) if scoped else ()
+        scope = (spec.alpha, spec.gamma, rewiring) if spec.scoped else ()
         key = (spec.dataset, spec.model, dtype_of(spec), *scope)
         if key not in self._inputs:
             self._inputs[key] = prepare(
