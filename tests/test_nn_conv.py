@@ -6,10 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn import GCNConv, SAGEConv, Sequential
 from torch_geometric.utils import to_torch_coo_tensor
 
+from layers import EDGE_INDEX, normal, same
 from pdgnn import Graph, InputError, diffusion_matrix
 from pdgnn.nn import PDGATConv, PDGCNConv
 from pdgnn.nn.conv import block_weights
@@ -17,8 +18,6 @@ from pdgnn.ops import Edges
 from strategies import graphs
 
 UNIT = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0.0, 1.0)
-# 0 - 1 - 2 with a triangle 1 - 2 - 3, and node 4 alone
-EDGE_INDEX = torch.tensor([[0, 1, 1, 2, 1, 3, 2, 3], [1, 0, 2, 1, 3, 1, 3, 2]])
 
 SPARSE = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 
@@ -26,14 +25,6 @@ SPARSE = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def same(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
 def test_on_paper():

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv
 from torch_geometric.utils import to_torch_coo_tensor
 
+from layers import EDGE_INDEX, normal, same
 from pdgnn import Graph, direction_features
 from pdgnn.nn import PDGATConv, PDGCNConv
 from pdgnn.ops import Edges
 from strategies import graphs
 
-# 0 - 1 - 2 with a triangle 1 - 2 - 3, and node 4 alone
-EDGE_INDEX = torch.tensor([[0, 1, 1, 2, 1, 3, 2, 3], [1, 0, 2, 1, 3, 1, 3, 2]])
 GRAPH = Graph.from_edge_index(EDGE_INDEX, 5)
 # one-way edges, a duplicate, a self-loop and a node nothing leads to
 MESSY = torch.tensor([[0, 1, 1, 2, 3, 3, 3, 2], [1, 2, 2, 0, 3, 0, 1, 4]])
@@ -28,14 +27,6 @@ SPARSE = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def same(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
 def pair(in_channels, *, heads: int, concat: bool = True, **options) -> tuple[PDGATConv, GATConv]:

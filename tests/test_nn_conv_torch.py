@@ -7,24 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from layers import EDGE_INDEX, normal, same
 from pdgnn.nn import PDGATConv, PDGCNConv
 from pdgnn.ops import Edges
-
-# 0 - 1 - 2 with a triangle 1 - 2 - 3, and node 4 alone
-EDGE_INDEX = torch.tensor([[0, 1, 1, 2, 1, 3, 2, 3], [1, 0, 2, 1, 3, 1, 3, 2]])
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def same(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
 def layer(kind: str) -> tuple[nn.Module, list[Tensor]]:

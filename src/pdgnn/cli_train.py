@@ -228,11 +228,11 @@ def _seeds(text: str) -> list[int]:
 def _check_places(
     device: str, folder: Path | None, curves: Path | None, report: Path | None
 ) -> None:
+    from pdgnn.devices import check_device
     from pdgnn.errors import InputError
     from pdgnn.output import check_output
-    from pdgnn.training.trainer import check_device
 
-    check_device(device)
+    check_device(device, what="runs train")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"--folder {folder} is a file; name a folder")
     if curves is not None:

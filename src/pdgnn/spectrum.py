@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pdgnn import __version__
 from pdgnn.cache import read_arrays, write_arrays
+from pdgnn.devices import check_device
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.laplacian import check_alpha, check_gamma, normalizer
@@ -118,7 +119,7 @@ def eigenpairs_path(
         raise InputError(f"gammas must be a list of numbers in [0, 1], not {gammas!r}")
     wanted = [check_gamma(gamma) for gamma in gammas]
     _check_options(k, solver)
-    target = _checked_device(device)
+    target = check_device(device, what="eigenpairs are solved")
     plain = cache and solver == "auto" and seed == 0
     done: dict[float, Spectrum] = {}
     solve: _GraphSolver | None = None
@@ -156,18 +157,6 @@ def _check_options(k: int, solver: str) -> None:
         raise InputError(f"k must be an integer of at least 1, not {k!r}")
     if solver not in SOLVERS:
         raise InputError(f"unknown solver {solver!r}; choose one of {', '.join(SOLVERS)}")
-
-
-def _checked_device(device: str | torch.device) -> torch.device:
-    try:
-        target = torch.device(device)
-    except (RuntimeError, TypeError) as e:
-        raise InputError(f"there is no device {device!r}; use 'cpu' or 'cuda'") from e
-    if target.type not in ("cpu", "cuda"):
-        raise InputError(f"device {target} cannot solve this; use 'cpu' or 'cuda'")
-    if target.type == "cuda" and not torch.cuda.is_available():
-        raise InputError("device='cuda' needs a CUDA GPU and there is none; use device='cpu'")
-    return target
 
 
 class _GraphSolver:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from pdgnn.devices import check_device
 from pdgnn.errors import InputError
 from pdgnn.nn.inputs import GraphInputs, prepare
 from pdgnn.nn.models import MODELS
@@ -23,7 +24,7 @@ from pdgnn.training.loop import Progress, Watch, run_steps, runs_that_fit
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.task import Task
 
-__all__ = ["check_device", "train"]
+__all__ = ["train"]
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ def train(
     job = _Job(
         {} if tasks is None else dict(tasks),
         root,
-        check_device(device),
+        check_device(device, what="runs train"),
         curves,
         _checked_seconds(save_seconds),
         _checked_most(most_runs),
@@ -81,22 +82,6 @@ def train(
         with kept.held():
             found = job.run(wanted, kept)
     return [found[spec.key] for spec in specs]
-
-
-def check_device(device: str | torch.device) -> torch.device:
-    """The CPU or a CUDA GPU that is there."""
-    try:
-        target = torch.device(device)
-    except (RuntimeError, TypeError) as e:
-        raise InputError(f"unknown device {device!r}; use 'cpu' or 'cuda'") from e
-    if target.type not in ("cpu", "cuda"):
-        raise InputError(f"runs train on 'cpu' or 'cuda', not on {str(target)!r}")
-    if target.type == "cuda":
-        if not torch.cuda.is_available():
-            raise InputError("device='cuda' needs a CUDA GPU and there is none; use device='cpu'")
-        if (target.index or 0) >= torch.cuda.device_count():
-            raise InputError(f"there are {torch.cuda.device_count()} GPUs, and no {target}")
-    return target
 
 
 def _checked_seconds(seconds: float) -> float:
