@@ -3,5 +3,4 @@
 from importlib.util import find_spec
 
 # Triton comes with PyTorch for CUDA; where it is not, its kernels cannot be imported.
-_NEEDS_TRITON = ["src/pdgnn/ops/gpu.py", "src/pdgnn/ops/gpu_kernels.py"]
-collect_ignore = [] if find_spec("triton") else _NEEDS_TRITON
+collect_ignore_glob = [] if find_spec("triton") else ["src/pdgnn/ops/gpu*.py"]

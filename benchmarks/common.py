@@ -1,15 +1,21 @@
-"""What the benchmarks share: the machine's name, rows of measurements, the README's tables."""
+"""What the benchmarks share: the machine's name, clocks, rows of measurements, README's tables."""
 
 from __future__ import annotations
 
+import argparse
+import ctypes
+import gc
 import json
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pdgnn.atomic import replacing
@@ -18,6 +24,10 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 
 Row = dict[str, Any]
+
+WARM_UP = 3  # calls, so that all is compiled
+ROUND, MOST_CALLS = 0.01, 50  # a round of calls takes so many seconds, or is of so many calls
+CYCLES = 2e9  # of a GPU in a second, about
 
 
 def machine(packages: Sequence[str]) -> Row:
@@ -73,6 +83,144 @@ def in_child(script: str, arguments: Sequence[str], limit: float) -> Row:
     return answer
 
 
+def wait(device: str) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def free(device: str) -> None:
+    """Give back the memory that nothing holds any more."""
+    import torch
+
+    gc.collect()
+    wait(device)  # raises where an earlier call has broken the device
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    elif platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def attempt(measure: Callable[[], Row], device: str) -> Row:
+    """What `measure` gives, or a row that says why there is none; memory is free afterwards."""
+    import torch
+
+    try:
+        row = measure()
+    except Exception as error:
+        said = (str(error).strip().splitlines() or [""])[0]
+        full = isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
+            words in said.lower() for words in ("out of memory", "can't allocate memory")
+        )
+        note = "out of memory" if full else f"{type(error).__name__}: {said}"[:160]
+        row = {"seconds": None, "note": note}
+    free(device)  # here, as the error held what was allocated
+    return row
+
+
+def seconds_of(
+    call: Callable[[], Any], device: str, *, least: float = 0.2, queued: bool = False
+) -> float:
+    """Seconds of a call: the median of rounds of calls that take `least` seconds in all.
+
+    A GPU's own events tell them. With `queued` it is made to wait until the calls of a round are in
+    its queue, so that what the host needs to launch them is not counted.
+    """
+    for _ in range(WARM_UP):
+        call()
+    wait(device)
+    begun = time.perf_counter()
+    call()
+    launch = time.perf_counter() - begun
+    wait(device)
+    each = time.perf_counter() - begun
+    count = max(1, min(MOST_CALLS, int(ROUND / max(each, 1e-9))))
+    ahead = min(0.1, 2 * launch * count) if queued else 0.0
+    rounds: list[float] = []
+    while len(rounds) < 3 or sum(rounds) < least:
+        rounds.append(round_seconds(call, count, device, ahead))
+    return median(rounds) / count
+
+
+def round_seconds(call: Callable[[], Any], count: int, device: str, ahead: float) -> float:
+    """Seconds of `count` calls, issued while a GPU idles for about `ahead` seconds."""
+    import torch
+
+    if device != "cuda":
+        begun = time.perf_counter()
+        for _ in range(count):
+            call()
+        return time.perf_counter() - begun
+    event: Any = torch.cuda.Event
+    start, end = (event(enable_timing=True) for _ in range(2))
+    if ahead:
+        torch.cuda._sleep(int(ahead * CYCLES))  # type: ignore[no-untyped-call]
+    start.record()
+    for _ in range(count):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / 1000
+
+
+def copy_rate(device: str, gib: float, least: float) -> float:
+    """Bytes that a copy reads and writes in a second."""
+    import torch
+
+    a = torch.ones(int(gib * 2**28), device=device)
+    b = torch.empty_like(a)
+    seconds = seconds_of(lambda: b.copy_(a), device, least=least, queued=True)
+    return 2 * a.numel() * a.element_size() / seconds
+
+
+def held_bytes(device: str) -> int:
+    """Bytes held now: by tensors on a GPU, by this process on a CPU."""
+    import torch
+
+    return torch.cuda.memory_allocated() if device == "cuda" else process_bytes("VmRSS")
+
+
+def peak_bytes(call: Callable[[], Any], device: str) -> int:
+    """The most bytes held at any time of the call, those held before it included."""
+    import torch
+
+    wait(device)
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    else:
+        Path("/proc/self/clear_refs").write_text("5")  # begins VmHWM anew
+    call()
+    wait(device)
+    return torch.cuda.max_memory_allocated() if device == "cuda" else process_bytes("VmHWM")
+
+
+def process_bytes(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
+
+
+def random_edges(nodes: int, count: int, device: str) -> Any:
+    """`count` directed edges between nodes drawn at random, the same ones for the same device."""
+    import torch
+
+    from pdgnn.ops import Edges
+
+    generator = torch.Generator(device).manual_seed(0)
+    index = torch.randint(nodes, (2, count), generator=generator, device=device)
+    return replace(Edges.from_edge_index(index, num_nodes=nodes), order=None)
+
+
+def alike(rows: Sequence[Row], same: Row) -> list[Row]:
+    """The rows that have what `same` has."""
+    return [row for row in rows if same.items() <= row.items()]
+
+
+def number(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A table."""
     whole = [heads, ["---"] * len(heads), *lines]
@@ -87,3 +235,18 @@ def copy_to_readme(script: str, text: str, readme: Path = ROOT / "README.md") ->
     if not found or not closed:
         raise SystemExit(f"{readme} has no place for the table; give it {begin} and {end}")
     readme.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+
+
+def add_results_options(parser: argparse.ArgumentParser, name: str) -> None:
+    """Where rows are kept, and what is done with them."""
+    parser.add_argument("--results", type=Path, default=RESULTS / name)
+    parser.add_argument("--again", action="store_true", help="measure anew what is there already")
+    parser.add_argument("--table", action="store_true", help="print what was measured, run nothing")
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        nargs="?",
+        const=ROOT / "README.md",
+        metavar="FILE",
+        help="copy the tables between its marks",
+    )

@@ -38,7 +38,7 @@ def test_a_file_that_cannot_be_opened_is_refused(tmp_path, monkeypatch):
 
 WHOLE = {
     ".csv": b"source,target,weight\n0,1,0.5\n1,2,3\n",
-    ".txt.gz": gzip.compress(b"# names\nann bob 2\nbob cid 1\n"),
+    ".txt.gz": gzip.compress(b"# names\nann bob 2\nbob cid 1\n", mtime=0),
     ".npz": npz(edges=np.array([[0, 1], [1, 2]]), edge_weight=np.array([2.0, 1.0])),
     ".parquet": parquet(u=[0, 1], v=[1, 2], w=[2, 1]),
     ".graphml": graphml(nx.Graph([("0", "1", {"weight": 2}), ("1", "2", {"weight": 1})])),
@@ -72,7 +72,7 @@ def test_damaged_files_are_read_or_refused_but_never_crash(tmp_path, file):
     ("name", "content"),
     [
         ("a.csv", b"0,1,2\n1,2,1\n"),
-        ("a.txt.gz", gzip.compress(b"0 1 2\n1 2 1\n")),
+        ("a.txt.gz", gzip.compress(b"0 1 2\n1 2 1\n", mtime=0)),
         ("a.parquet", parquet(u=[0, 1], v=[1, 2], w=[2, 1])),
         ("a.npz", npz(edges=np.array([[0, 1], [1, 2]]), edge_weight=np.array([2.0, 1.0]))),
         ("a.graphml", graphml(nx.Graph([("0", "1", {"weight": 2}), ("1", "2", {"weight": 1})]))),

@@ -19,13 +19,26 @@ from pdgnn.ops import (
     attend,
     attend_dot,
     dropout,
+    layer_norm,
+    reference,
     use_backend,
 )
+from pdgnn.ops.backends import kernels_for
 
 triton = pytest.param(
     "gpu", marks=pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 )
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu", triton])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def low_hubs():
+    """So few edges make a hub that small graphs have some."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pdgnn.ops.edges.HUB", 12)
+        if find_spec("triton") is not None:
+            patch.setattr("pdgnn.ops.gpu.HUB", 12)
+        yield
 
 
 def device(backend: str) -> str:
@@ -170,6 +183,16 @@ def calls(case: Case, where: str):
             lambda h, w, r: activate(h, w[:, 0], residual=r, noise=(*noise, 3)),
         ),
         "no noise": (("weight", "w_edge"), lambda h, w: activate(h, w[:, 0])),
+        "no noise, residual": (
+            ("weight", "w_edge", "attr"),
+            lambda h, w, r: activate(h, w[:, 0], residual=r),
+        ),
+        "norm": (("weight", "w_edge"), lambda x, w: layer_norm(x, w[:, 0], w[:, 1])[0]),
+        "norm and x": (
+            ("weight", "w_edge"),
+            lambda x, w: torch.cat(layer_norm(x, w[:, 0], w[:, 1], eps=0.1)),
+        ),
+        "x of norm": (("weight", "w_edge"), lambda x, w: layer_norm(x, *w.T)[1] * w.sum()),
     }
 
 
@@ -337,6 +360,76 @@ def test_activate_is_what_torch_would_do():
     torch.testing.assert_close(
         activate(h, bias, residual=residual, noise=noise), residual + dropped, atol=1e-6, rtol=0
     )
+
+
+@every_backend
+@pytest.mark.parametrize(("rows", "width"), [(3, 5), (130, 33), (1, 700)])
+def test_layer_norm_is_that_of_torch(backend, rows, width):
+    where = device(backend)
+    x, weight, bias, g = (
+        torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(where)
+        for size in ((rows, width), (width,), (width,), (rows, width))
+    )
+    given = [t.requires_grad_() for t in (3 * x + 5, weight, bias)]
+    with use_backend(backend):
+        y, same = layer_norm(*given)
+        got = torch.autograd.grad((y * g + same * x).sum(), given)
+    want = torch.nn.functional.layer_norm(given[0], (width,), *given[1:])
+    torch.testing.assert_close(y, want, atol=1e-12, rtol=0)
+    assert torch.equal(same, given[0])
+    want = torch.autograd.grad((want * g + given[0] * x).sum(), given)
+    torch.testing.assert_close(got, want, atol=1e-11, rtol=0)
+
+
+@every_backend
+def test_adamw_is_the_reference(backend):
+    where, rng = device(backend), torch.Generator().manual_seed(1)
+    start = [torch.rand(3, 1500, dtype=torch.float64, generator=rng).to(where) for _ in range(4)]
+    rates = [torch.rand(3, dtype=torch.float64, generator=rng).to(where) for _ in range(3)]
+    rates[1][2] = 0.0  # a run that stands still
+    found, expected = [t.clone() for t in start], [t.clone() for t in start]
+    with use_backend(backend):
+        kernels_for(start[0]).adamw_(*found, *rates, (0.9, 0.999), 1e-8)
+    reference.adamw_(*expected, *rates, (0.9, 0.999), 1e-8)
+    torch.testing.assert_close(found, expected, atol=1e-13, rtol=1e-13)
+    assert torch.equal(found[3], start[3])
+    torch.testing.assert_close(found[0][2], start[0][2] * rates[0][2])
+
+
+@every_backend
+def test_a_hub_is_dealt_out_and_put_together_again(backend):
+    """Node 0 has more edges than one program takes; the graph is larger than any tile."""
+    where, rng = device(backend), np.random.default_rng(0)
+    case = Case(0, sources=60, targets=60, edges=2000, heads=2, channels=5)
+    case.target[:1300] = 0
+    case.source[1300:1900] = 7
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pdgnn.ops.edges.HUB", 512)
+        if backend == "gpu":
+            patch.setattr("pdgnn.ops.gpu.HUB", 512)
+        for names, function in calls(case, where).values():
+            tensors = case.tensors(*names, where=where, grad=True)
+            with use_backend(backend):
+                out = function(*tensors)
+                g = torch.tensor(rng.normal(size=out.shape), device=where)
+                found = out, *torch.autograd.grad((out * g).sum(), tensors)
+            with use_backend("reference"):
+                out = function(*tensors)
+                expected = out, *torch.autograd.grad((out * g).sum(), tensors)
+            torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-10)
+
+
+@every_backend
+def test_the_same_input_gives_the_same_bits(backend):
+    where = device(backend)
+    case = Case(0, sources=9, targets=9, edges=90, heads=2, channels=5)
+    for names, function in calls(case, where).values():
+        tensors = [t.float().requires_grad_() for t in case.tensors(*names, where=where)]
+        with use_backend(backend):
+            runs = [function(*tensors) for _ in range(2)]
+            grads = [torch.autograd.grad(out.sin().sum(), tensors) for out in runs]
+        assert torch.equal(*runs)
+        assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
 
 
 def test_edges_keep_both_layouts():

@@ -21,7 +21,8 @@ pytest.importorskip("numba")
 
 import numba
 
-from pdgnn.ops import cpu, cpu_kernels
+from pdgnn.ops import cpu, cpu_kernels, cpu_numba
+from threads import in_parts, on_threads
 
 F64 = torch.float64
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-5}
@@ -235,88 +236,11 @@ def test_nan_in_one_run_does_not_touch_the_others():
         assert mine[1].isnan().any()
 
 
-# --- dropout --------------------------------------------------------------------------------------
-
-
-@given(
-    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=3),
-    st.integers(0, 2**63 - 1),
-    st.integers(0, 2**31),
-    st.sampled_from((0, 1, 15, 4096, 5000)),
-    st.sampled_from((torch.float32, F64)),
-)
-def test_dropout_is_the_references_bit_for_bit(seeds, step, layer, size, dtype):
-    batch = len(seeds)
-    x = torch.randn(batch, size, dtype=dtype)
-    p = torch.tensor([0.2, 0.0, 1.0])[:batch]
-    rest = (p, torch.tensor(seeds), torch.tensor([step]), layer)
-    mine = cpu.dropout(x, *rest)
-    assert mine.dtype == dtype
-    assert torch.equal(mine, reference.dropout(x, *rest))
-
-
-def test_dropout_at_every_border():
-    bits = reference.random_bits(torch.tensor([9]), torch.tensor([4]), 2, 200)  # [1, 200]
-    x = torch.ones(1, 200)
-    for p in (bits[0].float() * 2.0**-24).tolist()[:20]:
-        rest = (torch.tensor([p]), torch.tensor([9]), torch.tensor([4]), 2)
-        assert torch.equal(cpu.dropout(x, *rest), reference.dropout(x, *rest))
-    assert cpu.dropout(torch.full((1, 9), torch.nan), torch.ones(1), *rest[1:]).tolist() == [
-        [0.0] * 9
-    ]
-
-
-def test_dropout_with_a_step_of_each_run():
-    rest = (torch.tensor([0.5, 0.5]), torch.tensor([1, 1]), torch.tensor([3, 4]), 0)
-    x = torch.ones(2, 3, 50)
-    mine = cpu.dropout(x, *rest)
-    assert torch.equal(mine, reference.dropout(x, *rest))
-    assert not torch.equal(mine[0], mine[1])
-
-
-@pytest.mark.parametrize("noisy", [True, False])
-@pytest.mark.parametrize("last", [True, False])
-def test_what_follows_a_product_is_the_references_bit_for_bit(noisy, last):
-    h, g, bias = torch.randn(2, 7, 5), torch.randn(2, 7, 5), torch.randn(2, 5)
-    noise = (
-        (torch.tensor([0.5, 0.1]), torch.tensor([3, 4]), torch.tensor([1]), 2) if noisy else None
-    )
-    given_ = (h, bias, g if last else None, noise)
-    assert torch.equal(cpu.activate(*given_), reference.activate(*given_))
-    given_ = (g, h, bias, not last, noise)
-    assert torch.equal(cpu.activate_backward(*given_), reference.activate_backward(*given_))
-
-
 def test_every_kernel_of_the_reference_has_its_form_here():
-    inner = {"segment_sum", "random_bits"}
+    inner, flags = {"segment_sum", "random_bits"}, {"KEEPS_BELOW"}
     public = {n for n, f in vars(reference).items() if callable(f) and n.islower()}
     public = {n for n in public if vars(reference)[n].__module__ == reference.__name__}
-    assert {n for n in public if not n.startswith("_")} - inner == set(cpu.__all__)
-
-
-# --- the exponential ------------------------------------------------------------------------------
-
-
-@numba.njit
-def exp_of_all(x):
-    out = np.empty_like(x)
-    for k in range(x.size):
-        out[k] = cpu_kernels._exp(x[k])
-    return out
-
-
-@pytest.mark.parametrize(("dtype", "least"), [(np.float32, -87.0), (np.float64, -707.0)])
-def test_exp_is_right_to_two_units_in_the_last_place(dtype, least):
-    x = np.concatenate([np.linspace(least, 1, 100_001), np.linspace(-1, 1, 100_001)]).astype(dtype)
-    exact = np.exp(x.astype(np.longdouble))
-    assert np.max(np.abs(exp_of_all(x) - exact) / exact) < 2 * np.finfo(dtype).eps
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_exp_of_what_is_no_ordinary_number(dtype):
-    mine = exp_of_all(np.array([0.0, -0.0, -1e4, -np.inf, np.nan], dtype=dtype))
-    assert mine[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
-    assert np.isnan(mine[4])
+    assert {n for n in public if not n.startswith("_")} - inner == set(cpu.__all__) - flags
 
 
 # --- parts, threads, memory -----------------------------------------------------------------------
@@ -338,16 +262,12 @@ def run_all(x: Tensor, a: Tensor, structure: tuple[Tensor, ...]) -> list[Tensor]
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7, 1000])
-def test_results_do_not_depend_on_the_number_of_parts(monkeypatch, parts):
+def test_results_do_not_depend_on_the_number_of_parts(parts):
     problem = large_problem()
     whole = run_all(*problem)
 
-    def one_after_the_other(kernel, work, *args):
-        for part in reversed(range(parts)):
-            kernel(part, parts, args)
-
-    monkeypatch.setattr(cpu, "_run", one_after_the_other)
-    assert all(map(torch.equal, run_all(*problem), whole))
+    with in_parts(parts):
+        assert all(map(torch.equal, run_all(*problem), whole))
 
 
 def test_parts_have_equal_shares_of_the_edges():
@@ -359,38 +279,28 @@ def test_parts_have_equal_shares_of_the_edges():
     assert [boundaries(k, 4, 1, np.zeros(1, np.int64)) for k in range(5)] == [0] * 5
 
 
-@pytest.fixture
-def two_threads(monkeypatch):
-    if pytest.importorskip("numba").config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("numba has one thread here")
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    monkeypatch.setattr(cpu, "SERIAL_WORK", 0)
-    yield
-    torch.set_num_threads(before)
-
-
-def test_results_do_not_depend_on_the_number_of_threads(two_threads):
+def test_results_do_not_depend_on_the_number_of_threads():
     problem = large_problem()
     own = numba.get_num_threads()
-    many = run_all(*problem)
-    assert numba.get_num_threads() == own
-    torch.set_num_threads(1)
-    assert all(map(torch.equal, run_all(*problem), many))
+    with on_threads(2):
+        many = run_all(*problem)
+        assert numba.get_num_threads() == own
+    with on_threads(1):
+        assert all(map(torch.equal, run_all(*problem), many))
 
 
 @pytest.mark.parametrize("layer", ["omp", "workqueue"])
-def test_several_python_threads_at_once(two_threads, monkeypatch, layer):
+def test_several_python_threads_at_once(monkeypatch, layer):
     problem = large_problem()
-    whole = run_all(*problem)
     if layer == "workqueue":  # the one that must not be entered twice
-        monkeypatch.setattr(cpu.pool, "threading_layer", lambda: layer)
-        assert cpu._one_at_a_time() is cpu._lock
-    with ThreadPoolExecutor(4) as threads:
+        monkeypatch.setattr(cpu_numba.pool, "threading_layer", lambda: layer)
+        assert cpu_numba._one_at_a_time() is cpu_numba._lock
+    with on_threads(2), ThreadPoolExecutor(4) as threads:
+        whole = run_all(*problem)
         results = [threads.submit(run_all, *problem) for _ in range(8)]
         for result in results:
             assert all(map(torch.equal, result.result(), whole))
-    assert not cpu._lock.locked()
+    assert not cpu_numba._lock.locked()
 
 
 class Largest(TorchDispatchMode):
@@ -422,13 +332,13 @@ FRESH = """
 import multiprocessing, sys
 import torch, pdgnn, pdgnn.ops
 assert "numba" not in sys.modules
-from pdgnn.ops import Edges, cpu
+from pdgnn.ops import Edges, cpu, cpu_numba
 assert "numba" in sys.modules
 edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3).tensors()
 
 def work(threads):
     torch.set_num_threads(threads)
-    cpu.SERIAL_WORK = 0
+    cpu_numba.SERIAL_WORK = 0
     x, weight = torch.ones(1, 3, 1, 1).double(), torch.ones(1, 2, 1).double()
     return cpu.spmm(x, weight, edges).flatten().tolist()
 

@@ -16,7 +16,16 @@ from pdgnn.nn.models import MODELS
 from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.spec import RunResult, RunSpec
 
-__all__ = ["Cell", "Score", "cell_specs", "markdown", "merge_results", "paper_plan", "score"]
+__all__ = [
+    "Cell",
+    "Score",
+    "cell_specs",
+    "finished_specs",
+    "markdown",
+    "merge_results",
+    "paper_plan",
+    "score",
+]
 
 REWIRED = " (rewired)"
 PD_GATS = ("PD-GAT", "PD-GAT (rewired)", "PD-GAT-sep", "PD-GAT-sep (rewired)")
@@ -119,7 +128,8 @@ def markdown(
     """Published and own scores as a Markdown table, a line for each dataset and model.
 
     `specs_of` says which runs a cell has; default :func:`cell_specs`. A cell whose runs are not all
-    finished says how many are, and takes no part in the choice of the depth.
+    finished says how many are, and takes no part in the choice of the depth; one that was not run
+    in float32 says what in.
     """
     depths = sorted({c.depth for c in cells})
     heads = ["dataset", "model", "published", *(f"depth {d}" for d in depths)]
@@ -131,7 +141,7 @@ def markdown(
             specs = (specs_of or _default_specs)(c)
             found = score(specs, results)
             if found is not None:
-                own[c.depth] = shown(found, len(specs))
+                own[c.depth] = shown(found, len(specs)) + _precision_mark(specs[0])
                 if found.runs == len(specs):
                     complete[c.depth] = found
         paper = cell(model, dataset)
@@ -146,6 +156,25 @@ def shown(found: Score, wanted: int) -> str:
     spread = "" if math.isnan(found.std) else f" ± {found.std:.2f}"
     part = "" if found.runs == wanted else f" ({found.runs} of {wanted})"
     return f"{found.mean:.2f}{spread}{part}"
+
+
+def finished_specs(
+    c: Cell, results: Mapping[str, RunResult], *, steps: int = 1000
+) -> list[RunSpec]:
+    """The runs of a cell in float32, or in the nearest precision that all of them are finished in.
+
+    >>> finished_specs(Cell("GCN", "minesweeper", 5), {})[0].precision
+    'float32'
+    """
+    for precision in ("float32", "tf32", "bfloat16"):
+        specs = cell_specs(c.model, c.dataset, c.depth, steps=steps, precision=precision)
+        if all(spec.key in results for spec in specs):
+            return specs
+    return cell_specs(c.model, c.dataset, c.depth, steps=steps)
+
+
+def _precision_mark(spec: RunSpec) -> str:
+    return "" if spec.precision == "float32" else f" ({spec.precision})"
 
 
 def merge_results(folder: RunFolder, file: str | Path) -> int:

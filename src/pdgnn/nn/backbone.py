@@ -20,7 +20,7 @@ from pdgnn.nn.checks import (
     positive,
 )
 from pdgnn.nn.features import SparseFeatures
-from pdgnn.ops import Edges
+from pdgnn.ops import Edges, layer_norm
 
 __all__ = ["Backbone", "BlockFactory", "Noisy", "Residual", "checked_pass"]
 
@@ -38,7 +38,8 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, shared: Pass) -> Tensor:
         """``[N, D]`` to ``[N, D]``."""
-        out: Tensor = self.block(self.norm(x), x, shared)
+        y, x = layer_norm(x, self.norm.weight, self.norm.bias, eps=self.norm.eps)
+        out: Tensor = self.block(y, x, shared)
         return out
 
 
@@ -49,6 +50,8 @@ class Noisy(nn.Module):
     Every forward pass in training mode begins a step.
     """
 
+    wide: tuple[str, ...] = ()
+    """Parameters, by how their names begin, that stay in float32 where layers are in bfloat16."""
     rate: Tensor
     seed: Tensor
     step: Tensor
@@ -74,8 +77,8 @@ def checked_pass(
     dtype: torch.dtype,
     noise: Noise,
 ) -> Pass:
-    """What all layers share, checked, in slots, and in the type of the model."""
-    edges = as_edges(edges, nodes)
+    """What all layers share, checked, in slots, and in the type of the model or float32."""
+    edges, dtype = as_edges(edges, nodes), torch.promote_types(dtype, torch.float32)
     if edge_weight is not None:
         edge_weight = edges.sorted(check_weight(edge_weight, edges.num_edges)).to(dtype)
     if edge_attr is not None:
@@ -103,6 +106,8 @@ class Backbone(Noisy):
     >>> Backbone(5, 8, 3, depth=2)(torch.ones(2, 5), edges).shape
     torch.Size([2, 3])
     """
+
+    wide = ("lin_in", "norm_out", "lin_out")  # and so is x between the layers
 
     def __init__(
         self,
@@ -148,5 +153,6 @@ class Backbone(Noisy):
         shared = checked_pass(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
         for layer in self.layers:
             h = layer(h, shared)
-        out: Tensor = self.lin_out(self.norm_out(h))
+        h, _ = layer_norm(h, self.norm_out.weight, self.norm_out.bias, eps=self.norm_out.eps)
+        out: Tensor = self.lin_out(h)
         return out

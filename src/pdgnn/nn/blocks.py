@@ -164,7 +164,9 @@ class AggregateBlock(nn.Module):
         weight = shared.edge_weight
         if weight is None:
             raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
-        message = aggregate(x[:, None], weight[:, None], shared.edges)[:, 0]  # [N, 1, D] and back
+        message = aggregate(x[:, None], weight[:, None], shared.edges).squeeze(
+            1
+        )  # [N, 1, D] and back
         out: Tensor = self.feed_forward(_seen(x, message, self.sep), residual, shared.noise)
         return out
 

@@ -159,7 +159,8 @@ class PDGCNConv(nn.Module):
         )
         h_src = self.lin(x_src)  # [N, out]
         h_dst = h_src if x_dst is x_src else self.lin(x_dst)
-        out: Tensor = aggregate(h_src[:, None], on_edges.to(h_src.dtype)[:, None], edges)[:, 0]
+        weight = on_edges.to(h_src.dtype)[:, None]
+        out: Tensor = aggregate(h_src[:, None], weight, edges).squeeze(1)
         out = out + on_diagonal.to(h_src.dtype)[:, None] * h_dst
         return out if self.bias is None else out + self.bias
 

@@ -56,8 +56,9 @@ def compact_features(x: Tensor) -> Tensor | SparseFeatures:
 
 
 def times(x: Tensor | SparseFeatures, weight: Tensor) -> Tensor:
-    """X Wᵀ for weight ``[D, F]``, ``[N, D]``."""
+    """X Wᵀ for weight ``[D, F]``, ``[N, D]``, in its type."""
     if isinstance(x, Tensor):
-        return F.linear(x, weight)
+        return F.linear(x.to(weight.dtype), weight)
     rows = weight.t().contiguous()[:, None]  # [F, 1, D]
-    return aggregate(rows, x.values.to(weight.dtype)[:, None], x.edges)[:, 0]
+    values = x.values.to(torch.promote_types(weight.dtype, torch.float32))
+    return aggregate(rows, values[:, None], x.edges).squeeze(1)

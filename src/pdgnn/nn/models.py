@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.utils import remove_self_loops
 
 from pdgnn.errors import InputError
@@ -103,7 +103,7 @@ def build(
     heads: int = 8,
     dropout: float = 0.2,
     seed: int = 0,
-) -> nn.Module:
+) -> Backbone | Plain:
     """The model `name` of :data:`MODELS`, on the CPU.
 
     Its parameters and its dropout depend on `seed` alone: not on the machine, nor on torch's global

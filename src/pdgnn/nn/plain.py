@@ -44,7 +44,7 @@ class PlainAggregate(nn.Module):
         if shared.edge_weight is None:
             raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
         h = times(x, self.lin.weight)
-        message = aggregate(h[:, None], shared.edge_weight[:, None], shared.edges)[:, 0]
+        message = aggregate(h[:, None], shared.edge_weight[:, None], shared.edges).squeeze(1)
         return activate(message, self.lin.bias, noise=shared.noise.draw())
 
 

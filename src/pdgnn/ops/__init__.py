@@ -2,7 +2,14 @@
 
 from pdgnn.ops.backends import BACKENDS, use_backend
 from pdgnn.ops.edges import Edges
-from pdgnn.ops.functional import activate, aggregate, attend, attend_dot, dropout
+from pdgnn.ops.functional import (
+    activate,
+    aggregate,
+    attend,
+    attend_dot,
+    dropout,
+    layer_norm,
+)
 
 __all__ = [
     "BACKENDS",
@@ -12,5 +19,6 @@ __all__ = [
     "attend",
     "attend_dot",
     "dropout",
+    "layer_norm",
     "use_backend",
 ]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pdgnn.ops import library
 
-__all__ = ["Activate", "Aggregate", "Attend", "AttendDot", "Dropout"]
+__all__ = ["Activate", "Aggregate", "Attend", "AttendDot", "Dropout", "LayerNorm"]
 
 
 class Aggregate(torch.autograd.Function):
@@ -17,7 +17,7 @@ class Aggregate(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, *structure: Tensor) -> Tensor:
-        out: Tensor = library.aggregate(x, weight, *structure)
+        out: Tensor = library.aggregate(x, weight, structure)
         return out
 
     @staticmethod
@@ -26,11 +26,10 @@ class Aggregate(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        need_x, need_w = ctx.needs_input_grad[:2]
-        dx, dw = library.aggregate_backward(
-            grads[0].contiguous(), *ctx.saved_tensors, need_x, need_w
-        )
-        return (dx if need_x else None, dw if need_w else None, *[None] * 6)
+        (x, weight, *structure), (need_x, need_w) = ctx.saved_tensors, ctx.needs_input_grad[:2]
+        g = grads[0].contiguous()
+        dx, dw = library.aggregate_backward(g, x, weight, structure, need_x, need_w)
+        return (dx if need_x else None, dw if need_w else None, *[None] * len(structure))
 
 
 class Attend(torch.autograd.Function):
@@ -45,29 +44,32 @@ class Attend(torch.autograd.Function):
         w_edge: Tensor | None,
         mask: Tensor | None,
         slope: float,
+        keep: bool,
         *structure: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        out, lse = library.attend(x, a_src, a_dst, edge_attr, w_edge, mask, *structure, slope)
-        return out, lse
+    ) -> tuple[Tensor, ...]:
+        out: tuple[Tensor, ...] = library.attend(
+            x, a_src, a_dst, edge_attr, w_edge, mask, structure, slope, keep
+        )
+        return out
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        data, ctx.slope, structure = inputs[:6], inputs[6], inputs[7:]
-        ctx.given = tuple(t is not None for t in data)
-        ctx.mark_non_differentiable(output[1])
+        data, ctx.slope, structure = inputs[:6], inputs[6], inputs[8:]
+        ctx.given, ctx.parts = tuple(t is not None for t in data), len(structure)
+        ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(*output, *structure, *(t for t in data if t is not None))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        out, lse, *saved = ctx.saved_tensors
-        structure, given = saved[:6], iter(saved[6:])
+        kept, saved = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
+        structure, given = saved[: ctx.parts], iter(saved[ctx.parts :])
         data = [next(given) if there else None for there in ctx.given]
         need_attr, featured = ctx.needs_input_grad[3], ctx.given[4]
         dx, da_src, da_dst, dw, dattr = library.attend_backward(
-            grads[0].contiguous(), *data, out, lse, *structure, ctx.slope, need_attr
+            grads[0].contiguous(), *data, *kept, structure, ctx.slope, need_attr
         )
         features = (dattr if need_attr else None, dw if featured else None)
-        return (dx, da_src, da_dst, *features, *[None] * 8)
+        return (dx, da_src, da_dst, *features, *[None] * (3 + ctx.parts))
 
 
 class AttendDot(torch.autograd.Function):
@@ -77,7 +79,7 @@ class AttendDot(torch.autograd.Function):
     def forward(
         q: Tensor, k: Tensor, v: Tensor, scale: float, *structure: Tensor
     ) -> tuple[Tensor, Tensor]:
-        out, lse = library.attend_dot(q, k, v, *structure, scale)
+        out, lse = library.attend_dot(q, k, v, structure, scale)
         return out, lse
 
     @staticmethod
@@ -88,8 +90,10 @@ class AttendDot(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        found = library.attend_dot_backward(grads[0].contiguous(), *ctx.saved_tensors, ctx.scale)
-        return (*found, *[None] * 7)
+        q, k, v, out, lse, *structure = ctx.saved_tensors
+        g = grads[0].contiguous()
+        found = library.attend_dot_backward(g, q, k, v, out, lse, structure, ctx.scale)
+        return (*found, *[None] * (1 + len(structure)))
 
 
 class Dropout(torch.autograd.Function):
@@ -137,8 +141,34 @@ class Activate(torch.autograd.Function):
         h, bias, *noise = ctx.saved_tensors
         noise = noise or [None, None, None]
         g = grads[0].contiguous()
-        if ctx.gelu or ctx.noisy:
-            dh = library.activate_backward(g, h, bias, *noise, ctx.layer, ctx.gelu)
-        else:
-            dh = g
-        return (dh, dh.sum(dim=1), None if ctx.gelu else g, *[None] * 4)
+        dh, dbias = library.activate_backward(g, h, bias, *noise, ctx.layer, ctx.gelu)
+        return (dh, dbias, None if ctx.gelu else g, *[None] * 4)
+
+
+class LayerNorm(torch.autograd.Function):
+    """Also gives x back: the gradient along it is added in the backward pass of the norm."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        x: Tensor, weight: Tensor, bias: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        y, mean, scale = library.layer_norm(x, weight, bias, eps)
+        return y, x.view_as(x), mean, scale
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, weight, *_ = inputs
+        _, _, mean, scale = output
+        ctx.mark_non_differentiable(mean, scale)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, weight, mean, scale)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        g, passed = (None if t is None else t.contiguous() for t in grads[:2])
+        if g is None:
+            return passed, None, None, None
+        dx, dw, db = library.layer_norm_backward(g, passed, *ctx.saved_tensors)
+        return dx, dw, db, None

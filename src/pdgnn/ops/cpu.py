@@ -1,48 +1,50 @@
 """The kernels of :mod:`pdgnn.ops.reference` on the CPU, without the B × E × H × C messages.
 
 Same functions, same shapes, float32 and float64; the loops are in :mod:`pdgnn.ops.cpu_kernels`.
+What has no edges is in :mod:`pdgnn.ops.cpu_dense`.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
 from pdgnn.ops import cpu_kernels as kernels
-from pdgnn.ops import reference
-from pdgnn.ops.cpu_kernels import Arrays
-from pdgnn.ops.reference import Noise, Structure, feature_grad
+from pdgnn.ops import cpu_numba, reference
+from pdgnn.ops.cpu_dense import (
+    activate,
+    activate_backward,
+    adamw_,
+    dropout,
+    layer_norm,
+    layer_norm_backward,
+)
+from pdgnn.ops.cpu_numba import Arrays
+from pdgnn.ops.reference import KEEPS_BELOW, Gradients, Structure
 
 __all__ = [
+    "KEEPS_BELOW",
     "activate",
     "activate_backward",
+    "adamw_",
     "attend",
     "attend_backward",
     "attend_dot",
     "attend_dot_backward",
+    "attend_gradients",
+    "attend_keeping",
     "dropout",
     "edge_sum",
-    "feature_grad",
+    "layer_norm",
+    "layer_norm_backward",
     "sddmm",
     "spmm",
     "spmm_transposed",
 ]
-
-SERIAL_WORK = 1 << 18
-"""Multiplications below which waking other threads costs more than it saves."""
-
-pool: Any = numba
-"""numba, whose stubs leave out some of what is asked of its threads."""
-
-_lock = threading.Lock()
 
 
 def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
@@ -72,7 +74,7 @@ def _spmm(x: Tensor, weight: Tensor, layout: Arrays) -> Tensor:
 
 def _spmm_per_head(x: Tensor, weight: Tensor, layout: Arrays, dtype: torch.dtype) -> Tensor:
     out = _rows_like(x, layout, dtype)
-    _run(kernels.spmm, _work(x, layout), *layout, *_arrays(dtype, x, weight), out.numpy())
+    cpu_numba.run(kernels.spmm, _work(x, layout), *layout, *_arrays(dtype, x, weight), out.numpy())
     return out
 
 
@@ -80,7 +82,7 @@ def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
     """⟨g_i, x_j⟩ of each edge and head: :func:`pdgnn.ops.reference.sddmm`."""
     layout, dtype = _by_target(structure), _dtype(g, x)
     out = _edges_like(x, layout, dtype)
-    _run(kernels.sddmm, _work(x, layout), *layout, *_arrays(dtype, g, x), out.numpy())
+    cpu_numba.run(kernels.sddmm, _work(x, layout), *layout, *_arrays(dtype, g, x), out.numpy())
     return out
 
 
@@ -88,7 +90,9 @@ def edge_sum(values: Tensor, structure: Structure) -> Tensor:
     """Σ_e v_e over the edges into each target: :func:`pdgnn.ops.reference.edge_sum`."""
     layout = _by_target(structure)
     out = _rows_like(values, layout, values.dtype)
-    _run(kernels.edge_sum, values.numel(), *layout, *_arrays(values.dtype, values), out.numpy())
+    cpu_numba.run(
+        kernels.edge_sum, values.numel(), *layout, *_arrays(values.dtype, values), out.numpy()
+    )
     return out
 
 
@@ -110,7 +114,9 @@ def attend(
     inputs = _arrays(dtype, x, a_src, a_dst, *_optional(x, edge_attr, w_edge, mask))
     out, top, total = _softmax_state(x, layout, dtype)
     outputs = (out.numpy(), top.numpy(), total.numpy())
-    _run(kernels.attend, _work(x, layout), *layout, *inputs, _scalar(slope, dtype), *outputs)
+    cpu_numba.run(
+        kernels.attend, _work(x, layout), *layout, *inputs, _scalar(slope, dtype), *outputs
+    )
     return out, top.add_(total.log_())
 
 
@@ -134,10 +140,22 @@ def attend_backward(
     dx, da_src = _rows_like(x, layout, dtype), _rows_like(a_src, layout, dtype)
     dz = _edges_like(x, layout, dtype)
     outputs = (dx.numpy(), da_src.numpy(), dz.numpy())
-    _run(
+    cpu_numba.run(
         kernels.attend_backward, _work(x, layout), *layout, *inputs, _scalar(slope, dtype), *outputs
     )
     return dx, da_src, dz
+
+
+def attend_keeping(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`attend`; gradients need nothing besides."""
+    out, lse = attend(*args)
+    return out, lse, out.new_empty(0), out.new_empty(0)
+
+
+def attend_gradients(*args: Any) -> Gradients:
+    """All gradients of :func:`attend`: :func:`pdgnn.ops.reference.attend_gradients`."""
+    form = partial(reference.attend_gradients, backward=attend_backward, summed=edge_sum)
+    return form(*args)
 
 
 def attend_dot(
@@ -151,7 +169,9 @@ def attend_dot(
     out, top, total = _softmax_state(v, layout, dtype)
     outputs = (out.numpy(), top.numpy(), total.numpy())
     inputs = _arrays(dtype, q, k, v)
-    _run(kernels.attend_dot, _work(v, layout), *layout, *inputs, _scalar(scale, dtype), *outputs)
+    cpu_numba.run(
+        kernels.attend_dot, _work(v, layout), *layout, *inputs, _scalar(scale, dtype), *outputs
+    )
     return out, top.add_(total.log_())
 
 
@@ -174,36 +194,8 @@ def attend_dot_backward(
     ds = _edges_like(k, layout, dtype)
     outputs = (dk.numpy(), dv.numpy(), ds.numpy())
     inputs, factor = _arrays(dtype, g, q, k, v, lse, inner), _scalar(scale, dtype)
-    _run(kernels.attend_dot_backward, _work(v, layout), *layout, *inputs, factor, *outputs)
+    cpu_numba.run(kernels.attend_dot_backward, _work(v, layout), *layout, *inputs, factor, *outputs)
     return dk, dv, ds
-
-
-def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
-    """x where its random number is at least p, scaled by 1 / (1 − p); else 0.
-
-    :func:`pdgnn.ops.reference.dropout`, bit for bit.
-    """
-    flat = x.detach().reshape(x.shape[0], -1).contiguous()
-    # the number is bits / 2^24, so that it is at least p where the bits are at least this
-    least = (p.double() * 2**24).ceil().nan_to_num(2.0**24).clamp(0, 2**24)
-    scale = torch.where(p < 1, 1 / (1 - p), 0.0).to(x.dtype)
-    out = torch.empty_like(flat)
-    inputs = (flat, least.to(torch.int32), scale, seed.long(), step.long())
-    arrays = tuple(t.detach().contiguous().numpy() for t in inputs)
-    _run(kernels.dropout, x.numel() // 4, *arrays, layer, out.numpy())
-    return out.reshape(x.shape)
-
-
-def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None) -> Tensor:
-    """GELU(u) or residual + u of u = dropout(h + bias): :func:`pdgnn.ops.reference.activate`."""
-    return reference.activate(h, bias, residual, noise, dropout)
-
-
-def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None
-) -> Tensor:
-    """The gradient to h: :func:`pdgnn.ops.reference.activate_backward`."""
-    return reference.activate_backward(g, h, bias, gelu, noise, dropout)
 
 
 # --- from tensors to arrays -----------------------------------------------------------------------
@@ -216,7 +208,7 @@ def _by_target(structure: Structure) -> Arrays:
 
 
 def _by_source(structure: Structure) -> Arrays:
-    return tuple(t.contiguous().numpy() for t in structure[3:])
+    return tuple(t.contiguous().numpy() for t in structure[3:6])
 
 
 def _dtype(*tensors: Tensor | None) -> torch.dtype:
@@ -259,41 +251,6 @@ def _softmax_state(x: Tensor, layout: Arrays, dtype: torch.dtype) -> tuple[Tenso
     return out, torch.full(out.shape[:3], -torch.inf, dtype=dtype), out.new_zeros(out.shape[:3])
 
 
-# --- threads --------------------------------------------------------------------------------------
-
-
 def _work(x: Tensor, layout: Arrays) -> int:
     batch, _, heads, channels = x.shape
     return batch * len(layout[1]) * heads * channels
-
-
-def _run(kernel: Callable[..., None], work: int, *args: Any) -> None:
-    """A kernel on as many threads as torch uses.
-
-    One thread is this one: numba's pool is not touched, so that a forked process whose torch is
-    held to one thread, such as a worker of a DataLoader, can do without it; after a fork GNU's
-    OpenMP allows no other.
-    """
-    threads = min(torch.get_num_threads(), pool.config.NUMBA_NUM_THREADS)
-    if threads == 1 or work < SERIAL_WORK:
-        kernel(0, 1, args)
-        return
-    with _one_at_a_time():
-        before = pool.get_num_threads()  # of this Python thread alone
-        pool.set_num_threads(threads)
-        try:
-            kernels.ON_ALL_THREADS[kernel](threads, args)
-        finally:
-            pool.set_num_threads(before)
-
-
-def _one_at_a_time() -> AbstractContextManager[Any]:
-    """A lock, but for the pools that several Python threads may use at once: TBB and OpenMP.
-
-    numba prefers these two where it finds them, and names its choice only after the first use.
-    """
-    try:
-        safe = pool.threading_layer() != "workqueue"
-    except ValueError:
-        safe = False
-    return nullcontext() if safe else _lock

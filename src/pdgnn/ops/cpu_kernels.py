@@ -14,100 +14,21 @@ optional array that is not given is empty too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit, prange, types
-from numba.extending import overload
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Arrays = tuple[Any, ...]
-Function = TypeVar("Function", bound=Callable[..., Any])
+from pdgnn.ops.cpu_math import exp
+from pdgnn.ops.cpu_numba import Array, Arrays, inline, kernel
 
 BLOCK = 32
 """Edges whose scores are held at once: few enough that their channels are still in a near cache."""
-SAFE = {"contract", "reassoc", "nsz", "arcp"}
-"""What the compiler may do to sums and products: infinities and NaN keep their meaning."""
-
-
-def _inline(function: Function) -> Function:
-    """A step of several kernels, pasted into each."""
-    return cast(Function, njit(inline="always", fastmath=SAFE)(function))
-
-
-def _compiled(function: Function, **options: Any) -> Function:
-    """Compiled on the first call with each dtype, and kept on disk where that can be written."""
-    try:
-        return cast(Function, njit(nogil=True, cache=True, **options)(function))
-    except RuntimeError:  # neither the package's folder nor the user's can be written
-        return cast(Function, njit(nogil=True, **options)(function))
-
-
-def _kernel(function: Function) -> Function:
-    return _compiled(function, fastmath=SAFE, error_model="numpy")
-
-
-def _exp(x: float) -> float:
-    """e^x for x <= 1 in the precision of x, 0 where that is no normal number; compiled below."""
-    raise NotImplementedError
-
-
-def _exp_single(x: Any) -> Any:
-    f = np.float32
-    shifted = x * f(1.4426950408889634) + f(12582912.0)
-    n = shifted - f(12582912.0)
-    r = (x - n * f(0.693359375)) + n * f(2.1219444005469057e-4)
-    y = f(1 / 5040) * r + f(1 / 720)
-    y = y * r + f(1 / 120)
-    y = y * r + f(1 / 24)
-    y = y * r + f(1 / 6)
-    y = y * r + f(0.5)
-    y = y * r + f(1.0)
-    y = y * r + f(1.0)
-    power = np.int32((np.float32(shifted).view(np.int32) << np.int32(23)) + np.int32(0x3F800000))
-    return f(0.0) if x < f(-87.33) else y * power.view(np.float32)
-
-
-def _exp_double(x: Any) -> Any:
-    shifted = x * 1.4426950408889634 + 6755399441055744.0
-    n = shifted - 6755399441055744.0
-    r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
-    y = (1 / 6227020800) * r + 1 / 479001600
-    y = y * r + 1 / 39916800
-    y = y * r + 1 / 3628800
-    y = y * r + 1 / 362880
-    y = y * r + 1 / 40320
-    y = y * r + 1 / 5040
-    y = y * r + 1 / 720
-    y = y * r + 1 / 120
-    y = y * r + 1 / 24
-    y = y * r + 1 / 6
-    y = y * r + 0.5
-    y = y * r + 1.0
-    y = y * r + 1.0
-    power = np.int64((np.float64(shifted).view(np.int64) << 52) + 0x3FF0000000000000)
-    return 0.0 if x < -708.0 else y * power.view(np.float64)
-
-
-def _exp_of(x: Any) -> Callable[[Any], Any]:
-    """2^n e^r with x = n ln 2 + r, and e^r by its series: without branches, so loops vectorise.
-
-    Adding 1.5 · 2^23 (2^52) rounds to the integer n, which then is in the lowest bits and a shift
-    makes it an exponent. These sums must stay as they are written, hence no reassoc. NaN stays NaN.
-    """
-    return _exp_single if x == types.float32 else _exp_double
-
-
-overload(_exp, jit_options={"fastmath": {"contract"}})(_exp_of)
 
 
 # --- steps ----------------------------------------------------------------------------------------
 
 
-@_inline
+@inline
 def _boundary(part: int, parts: int, batch: int, pointers: Array) -> Any:
     """The first of the batch · n rows of a part; a row costs its edges and one more."""
     n = pointers.size - 1
@@ -125,14 +46,14 @@ def _boundary(part: int, parts: int, batch: int, pointers: Array) -> Any:
     return run * n + low
 
 
-@_inline
+@inline
 def _rows(part: int, parts: int, batch: int, pointers: Array) -> range:
     """The rows of a part, run after run."""
     first = _boundary(part, parts, batch, pointers)
     return range(first, _boundary(part + 1, parts, batch, pointers))
 
 
-@_inline
+@inline
 def _gather(out: Array, values: Array, b: int, slot: Array, first: int, count: int) -> None:
     """The values ``[1 or B, E, H]`` of the next `count` edges, in the scratch."""
     run = 0 if values.shape[0] == 1 else b
@@ -142,7 +63,7 @@ def _gather(out: Array, values: Array, b: int, slot: Array, first: int, count: i
             out[u, h] = values[run, e, h]
 
 
-@_inline
+@inline
 def _fill(out: Array, b: int, i: int, value: float) -> None:
     """A row ``[H, C]`` of one value."""
     for h in range(out.shape[2]):
@@ -150,7 +71,7 @@ def _fill(out: Array, b: int, i: int, value: float) -> None:
             out[b, i, h, c] = value
 
 
-@_inline
+@inline
 def _accumulate(
     out: Array, b: int, i: int, w: Array, x: Array, index: Array, first: int, count: int
 ) -> None:
@@ -174,7 +95,7 @@ def _accumulate(
         u += 1
 
 
-@_inline
+@inline
 def _dots(
     dot: Array, g: Array, b: int, i: int, x: Array, index: Array, first: int, count: int
 ) -> None:
@@ -203,7 +124,7 @@ def _dots(
         u += 1
 
 
-@_inline
+@inline
 def _dots_and_sums(
     dot: Array,
     out: Array,
@@ -246,7 +167,7 @@ def _dots_and_sums(
         u += 1
 
 
-@_inline
+@inline
 def _logits(
     z: Array,
     a: Array,
@@ -272,7 +193,7 @@ def _logits(
                 z[u, h] += value * w_edge[b, f, h]
 
 
-@_inline
+@inline
 def _softmax(
     s: Array, flat: Array, top: Array, total: Array, out: Array, b: int, i: int, count: int
 ) -> None:
@@ -286,7 +207,7 @@ def _softmax(
             high = max(high, s[u, h])
         if high > top[b, i, h]:
             if total[b, i, h] > 0:
-                scale = _exp(top[b, i, h] - high)
+                scale = exp(top[b, i, h] - high)
                 total[b, i, h] *= scale
                 for c in range(out.shape[3]):
                     out[b, i, h, c] *= scale
@@ -295,13 +216,13 @@ def _softmax(
         for h in range(out.shape[2]):
             s[u, h] -= top[b, i, h]
     for k in range(count * out.shape[2]):
-        flat[k] = _exp(flat[k])
+        flat[k] = exp(flat[k])
     for u in range(count):
         for h in range(out.shape[2]):
             total[b, i, h] += s[u, h]
 
 
-@_inline
+@inline
 def _normalise(out: Array, total: Array, b: int, i: int) -> None:
     for h in range(out.shape[2]):
         for c in range(out.shape[3]):
@@ -311,7 +232,7 @@ def _normalise(out: Array, total: Array, b: int, i: int) -> None:
 # --- kernels --------------------------------------------------------------------------------------
 
 
-@_kernel
+@kernel
 def spmm(part: int, parts: int, args: Arrays) -> None:
     """out_i = Σ_e w_e x_j, or its transpose given the layout by source."""
     pointers, index, slot, x, weight, out = args
@@ -325,7 +246,7 @@ def spmm(part: int, parts: int, args: Arrays) -> None:
             _accumulate(out, b, i, w, x, index, first, count)
 
 
-@_kernel
+@kernel
 def sddmm(part: int, parts: int, args: Arrays) -> None:
     """out_e = ⟨g_i, x_j⟩."""
     pointers, index, _, g, x, out = args
@@ -340,7 +261,7 @@ def sddmm(part: int, parts: int, args: Arrays) -> None:
                     out[b, first + u, h] = dot[u, h]
 
 
-@_kernel
+@kernel
 def edge_sum(part: int, parts: int, args: Arrays) -> None:
     """out_i = Σ_e v_e."""
     pointers, _, _, values, out = args
@@ -353,7 +274,7 @@ def edge_sum(part: int, parts: int, args: Arrays) -> None:
                 out[b, i, h] += values[b, e, h]
 
 
-@_kernel
+@kernel
 def attend(part: int, parts: int, args: Arrays) -> None:
     """out_i = Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j; lse is top + log(total), given as −∞ and 0."""
     pointers, index, slot, x, a_src, a_dst, attr, w_edge, mask, slope, out, top, total = args
@@ -378,7 +299,7 @@ def attend(part: int, parts: int, args: Arrays) -> None:
             _normalise(out, total, b, i)
 
 
-@_kernel
+@kernel
 def attend_backward(part: int, parts: int, args: Arrays) -> None:
     """∂z_e = LeakyReLU′(z_e) p_e (m_e ⟨g_i, x_j⟩ − inner_i), ∂a_j = Σ_e ∂z_e and
     ∂x_j = Σ_e p_e m_e g_i, where p_e = exp(LeakyReLU(z_e) − lse_i).
@@ -404,7 +325,7 @@ def attend_backward(part: int, parts: int, args: Arrays) -> None:
                 for h in range(heads):
                     p[u, h] -= lse[b, index[first + u], h]
             for k in range(count * heads):
-                flat[k] = _exp(flat[k])
+                flat[k] = exp(flat[k])
                 flat_rise[k] *= flat[k]
             if mask.size:
                 _gather(m, mask, b, slot, first, count)
@@ -421,7 +342,7 @@ def attend_backward(part: int, parts: int, args: Arrays) -> None:
                     da_src[b, j, h] += d
 
 
-@_kernel
+@kernel
 def attend_dot(part: int, parts: int, args: Arrays) -> None:
     """out_i = Σ_e softmax_e(scale ⟨q_i, k_j⟩) v_j; lse is top + log(total), given as −∞ and 0."""
     pointers, index, _, q, k, v, scale, out, top, total = args
@@ -441,7 +362,7 @@ def attend_dot(part: int, parts: int, args: Arrays) -> None:
             _normalise(out, total, b, i)
 
 
-@_kernel
+@kernel
 def attend_dot_backward(part: int, parts: int, args: Arrays) -> None:
     """∂s_e = scale p_e (⟨g_i, v_j⟩ − inner_i), ∂k_j = Σ_e ∂s_e q_i, ∂v_j = Σ_e p_e g_i."""
     pointers, index, slot, g, q, k, v, lse, inner, scale, dk, dv, ds = args
@@ -459,7 +380,7 @@ def attend_dot_backward(part: int, parts: int, args: Arrays) -> None:
                 for h in range(heads):
                     p[u, h] = scale * p[u, h] - lse[b, index[first + u], h]
             for u in range(count * heads):
-                flat[u] = _exp(flat[u])
+                flat[u] = exp(flat[u])
             _dots_and_sums(d, dv, p, v, b, j, g, index, first, count)
             for u in range(count):
                 i, e = index[first + u], slot[first + u]
@@ -467,70 +388,3 @@ def attend_dot_backward(part: int, parts: int, args: Arrays) -> None:
                     d[u, h] = scale * p[u, h] * (d[u, h] - inner[b, i, h])
                     ds[b, e, h] = d[u, h]
             _accumulate(dk, b, j, d, q, index, first, count)
-
-
-@_inline
-def _mix(x: Any) -> Any:
-    """The bijection of :mod:`pdgnn.ops.reference`, on unsigned 32-bit integers."""
-    x = x ^ (x >> np.uint32(16))
-    x = np.uint32(x * np.uint32(0x7FEB352D))
-    x = x ^ (x >> np.uint32(15))
-    x = np.uint32(x * np.uint32(0x846CA68B))
-    return x ^ (x >> np.uint32(16))
-
-
-@_kernel
-def dropout(part: int, parts: int, args: Arrays) -> None:
-    """x · scale where the 24 random bits are at least `least`, else 0."""
-    x, least, scale, seeds, steps, layer, out = args
-    (batch, size), zero = x.shape, x.dtype.type(0)
-    blocks = (size + 4095) // 4096
-    for k in range(batch * blocks * part // parts, batch * blocks * (part + 1) // parts):
-        b, start = k // blocks, k % blocks * 4096
-        seed, step = seeds[b], steps[b % steps.size]
-        key = _mix(np.uint32(seed) ^ np.uint32(0x9E3779B9)) ^ np.uint32(seed >> 32)
-        key = _mix(_mix(_mix(key) ^ np.uint32(step)) ^ np.uint32(layer))
-        second = _mix(key ^ np.uint32(0x85EBCA6B))
-        low, high, bound, factor = np.uint32(start), np.uint32(start >> 32), least[b], scale[b]
-        values, kept = x[b, start : start + 4096], out[b, start : start + 4096]
-        for u in range(values.size):
-            first = _mix(np.uint32(low + np.uint32(u)) ^ key) ^ high
-            bits = _mix(np.uint32(first + second)) >> np.uint32(8)
-            kept[u] = values[u] * factor if bits >= bound else zero
-
-
-# --- all parts at once ----------------------------------------------------------------------------
-
-kernel: Any = None
-"""What `_all_parts` calls: each form of it has globals of its own."""
-
-
-def _all_parts(parts: int, args: Arrays) -> None:
-    for part in prange(parts):
-        kernel(np.int64(part), parts, args)
-
-
-def _on_all_threads(one: Any) -> Any:
-    """The form of a kernel that takes (parts, args) and does them all, on all threads.
-
-    A copy of `_all_parts` with a name of its own: a closure would not be kept on disk.
-    """
-    copy = FunctionType(_all_parts.__code__, {**globals(), "kernel": one})
-    copy.__qualname__ = f"{one.__name__}_on_all_threads"
-    return _compiled(copy, parallel=True)
-
-
-ON_ALL_THREADS = {
-    one: _on_all_threads(one)
-    for one in (
-        spmm,
-        sddmm,
-        edge_sum,
-        attend,
-        attend_backward,
-        attend_dot,
-        attend_dot_backward,
-        dropout,
-    )
-}
-"""Of each kernel, the form that does all parts."""

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from pdgnn.errors import InputError
 
-__all__ = ["Edges"]
+__all__ = ["HUB", "Edges"]
+
+HUB = 512
+"""Edges of a node beyond which they are dealt out to several programs of a GPU, so many to each."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Edges:
     t_rowptr: Tensor  # [sources + 1]
     t_row: Tensor  # [E], targets, grouped by source
     t_slot: Tensor  # [E], their slots in the first layout
+    parts: Tensor  # [2E / HUB, 2], the parts of targets with more than HUB edges
+    t_parts: Tensor  # [2E / HUB, 2], of such sources
     order: Tensor | None = None  # [E], the column of edge_index in each slot; None: as they came
 
     @property
@@ -66,13 +71,17 @@ class Edges:
         t_order = col.argsort(stable=True)
         small = max(edge_index.shape[1], num_nodes, targets) < 2**31
         index = torch.int32 if small else torch.int64
+        rowptr, t_rowptr = _pointers(row, targets), _pointers(col[t_order], num_nodes)
+        edges = edge_index.shape[1]
         return cls(
-            _pointers(row, targets).to(index),
+            rowptr.to(index),
             col.to(index),
             row.to(index),
-            _pointers(col[t_order], num_nodes).to(index),
+            t_rowptr.to(index),
             row[t_order].to(index),
             t_order.to(index),
+            _parts(rowptr, edges).to(index),
+            _parts(t_rowptr, edges).to(index),
             order,
         )
 
@@ -90,13 +99,35 @@ class Edges:
         """The same on another device."""
         order = None if self.order is None else self.order.to(device)
         moved = (t.to(device) for t in self.tensors())
-        return Edges(*moved, order)  # type: ignore[call-arg]
+        return Edges(*moved, order=order)  # type: ignore[misc]
 
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def tensors(self) -> tuple[Tensor, ...]:
         """What every kernel takes, in this order."""
-        return self.rowptr, self.col, self.row, self.t_rowptr, self.t_row, self.t_slot
+        by_target = (self.rowptr, self.col, self.row)
+        by_source = (self.t_rowptr, self.t_row, self.t_slot)
+        return *by_target, *by_source, self.parts, self.t_parts
 
 
 def _pointers(index: Tensor, size: int) -> Tensor:
     """Where each of `size` groups of the sorted `index` begins, ``[size + 1]``."""
     return torch.searchsorted(index, torch.arange(size + 1, device=index.device))
+
+
+def _parts(pointers: Tensor, edges: int) -> Tensor:
+    """(node, number of the part) for each part of HUB edges of a node that has more than HUB.
+
+    The rows left over have the number of nodes for a node: how many are used is not known without
+    waiting for the device, but there are never more than 2 E / HUB.
+
+    >>> _parts(torch.tensor([0, 1, HUB + 4, HUB + 5]), HUB + 5).tolist()
+    [[1, 0], [1, 1]]
+    >>> _parts(torch.tensor([0, HUB, HUB + 5]), HUB + 5).tolist()
+    [[2, 0], [2, 1]]
+    """
+    degree = pointers.diff()
+    count = torch.where(degree > HUB, (degree + HUB - 1) // HUB, 0)
+    ends = count.cumsum(0)
+    part = torch.arange(2 * edges // HUB, device=pointers.device)
+    node = torch.searchsorted(ends, part, right=True)
+    begin = torch.cat([ends.new_zeros(1), ends])[node]
+    return torch.stack([node, part - begin], dim=1)

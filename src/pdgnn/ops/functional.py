@@ -1,4 +1,4 @@
-"""`aggregate`, `attend`, `attend_dot`, `dropout` and `activate`: one run in, one run out.
+"""`aggregate`, `attend`, `attend_dot`, `dropout`, `activate`, `layer_norm`: one run in, one out.
 
 Under :func:`torch.func.vmap` many runs are one kernel launch (see :mod:`pdgnn.ops.library`). The
 form is picked by the device (see :mod:`pdgnn.ops.backends`): Triton on a GPU, numba on the CPU,
@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch  # noqa: F401 (the examples use it)
+import torch
 from torch import Tensor
 
 from pdgnn.errors import InputError
 from pdgnn.ops import autograd
 from pdgnn.ops.edges import Edges
 
-__all__ = ["activate", "aggregate", "attend", "attend_dot", "dropout"]
+__all__ = ["activate", "aggregate", "attend", "attend_dot", "dropout", "layer_norm"]
 
 
+# a batch of one is taken off by squeeze: the gradient of an index is written into zeros
 def _apply(function: Any, *args: Any) -> Any:
     return function.apply(*args)
 
@@ -34,7 +35,7 @@ def aggregate(x: Tensor, weight: Tensor, edges: Edges) -> Tensor:
     [2.0, 0.0, 0.0]
     """
     out: Tensor = _apply(autograd.Aggregate, x[None], weight[None], *edges.tensors())
-    return out[0]
+    return out.squeeze(0)
 
 
 def attend(
@@ -62,16 +63,11 @@ def attend(
     if (edge_attr is None) != (w_edge is None):
         raise InputError("edge_attr and w_edge belong together; give both or neither")
     batched = [None if t is None else t[None] for t in (edge_attr, w_edge, mask)]
-    out, _ = _apply(
-        autograd.Attend,
-        x[None],
-        a_src[None],
-        a_dst[None],
-        *batched,
-        negative_slope,
-        *edges.tensors(),
+    scores, keep = (a_src[None], a_dst[None]), torch.is_grad_enabled()
+    out, *_ = _apply(
+        autograd.Attend, x[None], *scores, *batched, negative_slope, keep, *edges.tensors()
     )
-    result: Tensor = out[0]
+    result: Tensor = out.squeeze(0)
     return result
 
 
@@ -81,7 +77,7 @@ def attend_dot(q: Tensor, k: Tensor, v: Tensor, edges: Edges, *, scale: float) -
     q ``[targets, H, C]``, k and v ``[N, H, C]``.
     """
     out, _ = _apply(autograd.AttendDot, q[None], k[None], v[None], scale, *edges.tensors())
-    result: Tensor = out[0]
+    result: Tensor = out.squeeze(0)
     return result
 
 
@@ -95,7 +91,7 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, *, layer: int) -> 
     [2.0, 0.0, 0.0, 2.0, 2.0, 0.0, 2.0, 0.0]
     """
     out: Tensor = _apply(autograd.Dropout, x[None], p[None], seed[None], step[None], layer)
-    return out[0]
+    return out.squeeze(0)
 
 
 def activate(
@@ -116,4 +112,19 @@ def activate(
     rate, seed, step, layer = (None, None, None, 0) if noise is None else noise
     tensors = [None if t is None else t[None] for t in (h, bias, residual, rate, seed, step)]
     out: Tensor = _apply(autograd.Activate, *tensors, layer)
-    return out[0]
+    return out.squeeze(0)
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, *, eps: float = 1e-5
+) -> tuple[Tensor, Tensor]:
+    """LayerNorm of x ``[N, D]`` in the type of `weight` ``[D]``, and x itself to be passed on.
+
+    Where the second result is used in the place of x, as a residual, its gradient is added in the
+    backward pass of the norm and takes no pass of its own.
+
+    >>> layer_norm(torch.tensor([[1.0, 3.0]]), torch.ones(2), torch.zeros(2), eps=0)[0].tolist()
+    [[-1.0, 1.0]]
+    """
+    y, same, *_ = _apply(autograd.LayerNorm, x[None], weight[None], bias[None], eps)
+    return y.squeeze(0), same.squeeze(0)

@@ -16,8 +16,39 @@ import triton.language as tl
 from torch import Tensor
 
 from pdgnn.ops import gpu_kernels as kernels
-from pdgnn.ops.reference import Noise, Structure
+from pdgnn.ops.edges import HUB
+from pdgnn.ops.gpu_dense import (
+    ACC,
+    activate,
+    activate_backward,
+    adamw_,
+    dropout,
+    launch,
+    layer_norm,
+    layer_norm_backward,
+)
+from pdgnn.ops.reference import Gradients, Structure
 
+__all__ = [
+    "KEEPS_BELOW",
+    "activate",
+    "activate_backward",
+    "adamw_",
+    "attend",
+    "attend_dot",
+    "attend_dot_backward",
+    "attend_gradients",
+    "attend_keeping",
+    "dropout",
+    "layer_norm",
+    "layer_norm_backward",
+    "sddmm",
+    "spmm",
+    "spmm_transposed",
+]
+
+KEEPS_BELOW = True
+"""Attention keeps its sums over edges of negative scores: gradients then need no E × H."""
 TILE = 2048
 """Entries of x that a program holds at a time, in the registers of its single warp. Where several
 warps share a tile its sums go through shared memory: measured to be 2 to 5 times slower."""
@@ -32,49 +63,71 @@ def _blocks(channels: int, edges: int, rows: int) -> tuple[int, int]:
     return c, max(min(TILE // c, e), 1)
 
 
+def _heads_tile(x: Tensor, edges: int, rows: int) -> tuple[int, int, int]:
+    """Heads, channels and edges of a tile: many heads where nodes have few edges."""
+    heads, channels = x.shape[2:]
+    c = triton.next_power_of_2(channels)
+    e = max(1, min(32 if edges >= 20 * rows else 4, TILE // c))
+    return min(triton.next_power_of_2(heads), max(1, TILE // (c * e))), c, e
+
+
 def _scores_dtype(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
-_ACC = {torch.float64: tl.float64}
+def _acc(x: Tensor) -> Any:
+    return ACC.get(x.dtype, tl.float32)
 
 
-def _launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
-    if min(grid) > 0:
-        kernel[grid](*args, **options)
+def _scratch(x: Tensor, parts: Tensor, *shape: int) -> Tensor:
+    """Room for the sums of the parts of hubs, ``[B, parts, ...]``."""
+    return x.new_empty(x.shape[0], len(parts), *shape, dtype=_scores_dtype(x))
+
+
+def _add_parts(scratch: Tensor, out: Tensor, ptr: Tensor, parts: Tensor) -> None:
+    """The rows of hubs in `out` ``[B, rows, H, C]``, from the sums of their parts."""
+    runs, rows, heads, channels = out.shape
+    c = min(triton.next_power_of_2(channels), WIDE)
+    launch(
+        kernels.add_parts, (len(parts) * heads, runs, triton.cdiv(channels, c)),
+        scratch, out, ptr, parts, len(parts), rows, channels, heads,
+        HUB=HUB, ACC=_acc(out), C=c, num_warps=1,
+    )  # fmt: skip
 
 
 def _weighted_sum(
-    x: Tensor, weight: Tensor, ptr: Tensor, other: Tensor, slot: Tensor | None
+    x: Tensor, weight: Tensor, ptr: Tensor, other: Tensor, slot: Tensor | None, parts: Tensor
 ) -> Tensor:
     """Σ_e w_e x_other over the edges of each row of the layout (ptr, other, slot)."""
     x = x.contiguous()
     runs, sources, heads, channels = x.shape
-    shape = (runs, ptr.numel() - 1, heads, channels)
+    rows = ptr.numel() - 1
+    out = x.new_empty(runs, rows, heads, channels)
     if weight.shape[2] == 1:  # one weight for all heads: they are one wide head
         heads, channels = 1, heads * channels
-    rows = ptr.numel() - 1
     c, e = _blocks(min(channels, WIDE), other.numel(), rows)
-    out = x.new_empty(shape)
+    scratch = _scratch(x, parts, heads, channels)
     shared = weight.shape[0] == 1
-    _launch(
-        kernels.spmm, (rows * heads, runs, triton.cdiv(channels, c)),
-        x, weight, out, ptr, other, other if slot is None else slot, rows, sources, channels,
-        heads, 0 if shared else weight.stride(0), weight.stride(1),
+    launch(
+        kernels.spmm, ((len(parts) + rows) * heads, runs, triton.cdiv(channels, c)),
+        x, weight, out, scratch, ptr, other, other if slot is None else slot, parts, len(parts),
+        rows, sources, channels, heads, 0 if shared else weight.stride(0), weight.stride(1),
         0 if weight.shape[2] == 1 else weight.stride(2),
-        SLOTS=slot is not None, ACC=_ACC.get(x.dtype, tl.float32), C=c, E=e, num_warps=1,
+        SLOTS=slot is not None, HUB=HUB, ACC=_acc(x), C=c, E=e, num_warps=1,
     )  # fmt: skip
+    _add_parts(scratch, out.view(runs, rows, heads, channels), ptr, parts)
     return out
 
 
 def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
     """out_i = Σ_e w_e x_j; see :func:`pdgnn.ops.reference.spmm`."""
-    return _weighted_sum(x, weight, structure[0], structure[1], None)
+    return _weighted_sum(x, weight, structure[0], structure[1], None, structure[6])
 
 
 def spmm_transposed(g: Tensor, weight: Tensor, structure: Structure) -> Tensor:
     """out_j = Σ_e w_e g_i; see :func:`pdgnn.ops.reference.spmm_transposed`."""
-    return _weighted_sum(g, weight, *structure[3:6])
+    _, _, _, ptr, other, slot, _, parts = structure
+    return _weighted_sum(g, weight, ptr, other, slot, parts)
 
 
 def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
@@ -84,40 +137,12 @@ def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
     runs, sources, heads, channels = x.shape
     c, e = _blocks(min(channels, WIDE), 32, 1)
     out = x.new_empty(runs, col.numel(), heads, dtype=_scores_dtype(x))
-    _launch(
+    launch(
         kernels.sddmm, (triton.cdiv(col.numel(), e), runs, heads),
         g, x, out, row, col, col.numel(), g.shape[1], sources, channels, heads,
-        ACC=_ACC.get(x.dtype, tl.float32), C=c, E=e, num_warps=1,
+        ACC=_acc(x), C=c, E=e, num_warps=1,
     )  # fmt: skip
     return out
-
-
-def edge_sum(values: Tensor, structure: Structure) -> Tensor:
-    """Σ_e v_e over the edges into each target, ``[B, targets, H]``."""
-    runs, _, heads = values.shape
-    rows = structure[0].numel() - 1
-    out = values.new_empty(runs, rows, heads)
-    _launch(
-        kernels.edge_sum, (rows * heads, runs),
-        values, out, structure[0], rows, heads, *values.stride(),
-        ACC=_ACC.get(values.dtype, tl.float32), E=32, num_warps=1,
-    )  # fmt: skip
-    return out
-
-
-def feature_grad(dz: Tensor, edge_attr: Tensor) -> Tensor:
-    """Σ_e ∂z_e f_e of each head, ``[B, H, F]``; partial sums in a fixed order, then theirs."""
-    runs, edges, heads = dz.shape
-    attr, _, a_run, count = _features(dz, edge_attr, edge_attr)
-    block = 512
-    parts = max(1, min(64, triton.cdiv(edges, block)))
-    out = dz.new_zeros(parts, runs, heads, count)
-    _launch(
-        kernels.feature_sum, (parts, runs, heads),
-        dz, attr, out, edges, *dz.stride(), a_run, parts, heads,
-        F=count, PADDED=triton.next_power_of_2(count), ACC=_ACC.get(dz.dtype, tl.float32), E=block,
-    )  # fmt: skip
-    return out.sum(dim=0)
 
 
 def _features(x: Tensor, attr: Tensor | None, w_edge: Tensor | None) -> tuple[Any, ...]:
@@ -128,7 +153,18 @@ def _features(x: Tensor, attr: Tensor | None, w_edge: Tensor | None) -> tuple[An
     return attr, w_edge, 0 if attr.shape[0] == 1 else attr.stride(0), attr.shape[2]
 
 
-def attend(
+def attend(*args: Any) -> tuple[Tensor, Tensor]:
+    """The attention layer; see :func:`pdgnn.ops.reference.attend`."""
+    out, lse, *_ = _attend(*args, keep=False)
+    return out, lse
+
+
+def attend_keeping(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`attend`, and Σ p m x and Σ p over the edges into each target with z ≤ 0."""
+    return _attend(*args, keep=True)
+
+
+def _attend(
     x: Tensor,
     a_src: Tensor,
     a_dst: Tensor,
@@ -137,27 +173,59 @@ def attend(
     mask: Tensor | None,
     structure: Structure,
     slope: float,
-) -> tuple[Tensor, Tensor]:
-    """The attention layer; see :func:`pdgnn.ops.reference.attend`."""
+    *,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x, a_src, a_dst = x.contiguous(), a_src.contiguous(), a_dst.contiguous()
     attr, weight, a_run, count = _features(x, edge_attr, w_edge)
     runs, sources, heads, channels = x.shape
-    rowptr, col = structure[:2]
+    rowptr, col, parts = structure[0], structure[1], structure[6]
     targets = rowptr.numel() - 1
-    c, e = _blocks(channels, col.numel(), targets)
-    out = x.new_empty(runs, targets, heads, channels)
-    lse = x.new_empty(runs, targets, heads, dtype=_scores_dtype(x))
-    _launch(
-        kernels.attend, (targets * heads, runs),
-        x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, rowptr,
-        col, targets, sources, col.numel(), channels, heads, a_run,
-        SLOPE=slope, F=count, MASK=mask is not None, ACC=_ACC.get(x.dtype, tl.float32), C=c, E=e,
-        num_warps=1,
+    hb, c, e = _heads_tile(x, col.numel(), targets)
+    blocks = triton.cdiv(heads, hb)
+    out, lse = _messages(x, targets)
+    below, share = (torch.empty_like(out), torch.empty_like(lse)) if keep else (out, lse)
+    scratch, stats = _scratch(x, parts, heads, 2, channels), _scratch(x, parts, heads, 3)
+    launch(
+        kernels.attend, ((len(parts) + targets) * blocks, runs),
+        x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, below,
+        share, scratch, stats, rowptr, col, parts, len(parts), targets, sources, col.numel(),
+        channels, heads, blocks, a_run,
+        SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=HUB, ACC=_acc(x), HB=hb, C=c,
+        E=e, num_warps=1,
     )  # fmt: skip
-    return out, lse
+    _attend_parts(scratch, stats, out, lse, below, share, rowptr, parts, keep=keep)
+    return out, lse, below, share
 
 
-def attend_backward(
+def _messages(x: Tensor, targets: int) -> tuple[Tensor, Tensor]:
+    """Messages and log-sums, still to be written."""
+    runs, _, heads, channels = x.shape
+    out = x.new_empty(runs, targets, heads, channels)
+    return out, x.new_empty(runs, targets, heads, dtype=_scores_dtype(x))
+
+
+def _attend_parts(
+    scratch: Tensor,
+    stats: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    below: Tensor,
+    share: Tensor,
+    rowptr: Tensor,
+    parts: Tensor,
+    *,
+    keep: bool,
+) -> None:
+    runs, targets, heads, channels = out.shape
+    launch(
+        kernels.attend_parts, (len(parts) * heads, runs),
+        scratch, stats, out, lse, below, share, rowptr, parts, len(parts), targets, channels, heads,
+        KEEP=keep, HUB=HUB, ACC=_acc(out), C=triton.next_power_of_2(channels), num_warps=1,
+    )  # fmt: skip
+
+
+def attend_gradients(
     g: Tensor,
     x: Tensor,
     a_src: Tensor,
@@ -165,29 +233,57 @@ def attend_backward(
     edge_attr: Tensor | None,
     w_edge: Tensor | None,
     mask: Tensor | None,
+    out: Tensor,
     lse: Tensor,
-    inner: Tensor,
+    below: Tensor,
+    share: Tensor,
     structure: Structure,
     slope: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients to x, a_src and the scores; see :func:`pdgnn.ops.reference.attend_backward`."""
+    need_dz: bool,
+) -> Gradients:
+    """All gradients; see :func:`pdgnn.ops.reference.attend_gradients`."""
     g, x, a_src, a_dst = g.contiguous(), x.contiguous(), a_src.contiguous(), a_dst.contiguous()
+    lse = lse.contiguous()
     attr, weight, a_run, count = _features(x, edge_attr, w_edge)
     runs, sources, heads, channels = x.shape
-    t_rowptr, t_row, t_slot = structure[3:6]
+    t_rowptr, t_row, t_slot, parts = (structure[i] for i in (3, 4, 5, 7))
     edges = t_row.numel()
-    c, e = _blocks(channels, edges, sources)
+    hb, c, e = _heads_tile(x, edges, sources)
+    blocks = triton.cdiv(heads, hb)
+    inner, da_dst = _attend_inner(g, out, below, share, a_dst, slope)
     dx, da_src = torch.empty_like(x), torch.empty_like(a_src)
-    dz = x.new_empty(runs, heads, edges, dtype=_scores_dtype(x))
-    _launch(
-        kernels.attend_backward, (sources * heads, runs),
-        g, x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(),
-        lse.contiguous(), inner.contiguous(), dx, da_src, dz, t_rowptr, t_row, t_slot,
-        g.shape[1], sources, edges, channels, heads, a_run,
-        SLOPE=slope, F=count, MASK=mask is not None, ACC=_ACC.get(x.dtype, tl.float32), C=c, E=e,
-        num_warps=1,
+    units = len(parts) + sources
+    dw = x.new_empty(runs, units, heads, count, dtype=_scores_dtype(x))
+    dz = x.new_empty(runs, edges, heads, dtype=_scores_dtype(x)) if need_dz else None
+    scratch, scratch_a = _scratch(x, parts, heads, channels), _scratch(x, parts, 1, heads)
+    launch(
+        kernels.attend_backward, (units * blocks, runs),
+        g, x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), lse, inner, dx,
+        da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, parts,
+        len(parts), g.shape[1], sources, edges, channels, heads, blocks, a_run,
+        SLOPE=slope, F=count, PADDED=triton.next_power_of_2(max(count, 1)), MASK=mask is not None,
+        SCORES=need_dz, HUB=HUB, ACC=_acc(x), HB=hb, C=c, E=e, num_warps=1,
     )  # fmt: skip
-    return dx, da_src, dz.transpose(1, 2)
+    _add_parts(scratch, dx, t_rowptr, parts)
+    _add_parts(scratch_a, da_src.view(runs, sources, 1, heads), t_rowptr, parts)
+    return dx, da_src, da_dst, dw.sum(dim=1) if count else None, dz
+
+
+def _attend_inner(
+    g: Tensor, out: Tensor, below: Tensor, share: Tensor, a_dst: Tensor, slope: float
+) -> tuple[Tensor, Tensor]:
+    """⟨g_i, out_i⟩ and the gradient to a_dst, ``[B, targets, H]`` each."""
+    runs, targets, heads, channels = g.shape
+    inner = g.new_empty(runs, targets, heads, dtype=_scores_dtype(g))
+    da_dst = torch.empty_like(a_dst)
+    c = triton.next_power_of_2(channels)
+    rows, each = inner.numel(), max(1, 2 * TILE // c)
+    launch(
+        kernels.attend_inner, (triton.cdiv(rows, each),),
+        g, out.contiguous(), below.contiguous(), share.contiguous(), inner, da_dst, rows, channels,
+        SLOPE=slope, ACC=_acc(g), C=c, ROWS=each, num_warps=4,
+    )  # fmt: skip
+    return inner, da_dst
 
 
 def attend_dot(
@@ -196,15 +292,17 @@ def attend_dot(
     """Dot-product attention; see :func:`pdgnn.ops.reference.attend_dot`."""
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
-    targets = q.shape[1]
+    targets, parts = q.shape[1], structure[6]
     c, e = _blocks(channels, structure[1].numel(), targets)
-    out = torch.empty_like(q)
-    lse = q.new_empty(runs, targets, heads, dtype=_scores_dtype(q))
-    _launch(
-        kernels.attend_dot, (targets * heads, runs),
-        q, k, v, out, lse, *structure[:2], targets, sources, channels, heads,
-        SCALE=scale, ACC=_ACC.get(q.dtype, tl.float32), C=c, E=e, num_warps=1,
+    out, lse = _messages(v, targets)
+    scratch, stats = _scratch(v, parts, heads, 2, channels), _scratch(v, parts, heads, 3)
+    launch(
+        kernels.attend_dot, ((len(parts) + targets) * heads, runs),
+        q, k, v, out, lse, scratch, stats, *structure[:2], parts, len(parts), targets, sources,
+        channels, heads,
+        SCALE=scale, HUB=HUB, ACC=_acc(q), C=c, E=e, num_warps=1,
     )  # fmt: skip
+    _attend_parts(scratch, stats, out, lse, out, lse, structure[0], parts, keep=False)
     return out, lse
 
 
@@ -221,67 +319,17 @@ def attend_dot_backward(
     """Gradients to k, v and ⟨q_i, k_j⟩; see :func:`pdgnn.ops.reference.attend_dot_backward`."""
     g, q, k, v = g.contiguous(), q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
-    edges = structure[4].numel()
+    edges, parts = structure[4].numel(), structure[7]
     c, e = _blocks(channels, edges, sources)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
     ds = q.new_empty(runs, heads, edges, dtype=_scores_dtype(q))
-    _launch(
-        kernels.attend_dot_backward, (sources * heads, runs),
-        g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, *structure[3:6],
-        q.shape[1], sources, edges, channels, heads,
-        SCALE=scale, ACC=_ACC.get(q.dtype, tl.float32), C=c, E=e, num_warps=1,
+    scratch_k, scratch_v = (_scratch(k, parts, heads, channels) for _ in range(2))
+    launch(
+        kernels.attend_dot_backward, ((len(parts) + sources) * heads, runs),
+        g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, scratch_k, scratch_v,
+        *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads,
+        SCALE=scale, HUB=HUB, ACC=_acc(q), C=c, E=e, num_warps=1,
     )  # fmt: skip
+    _add_parts(scratch_k, dk, structure[3], parts)
+    _add_parts(scratch_v, dv, structure[3], parts)
     return dk, dv, ds.transpose(1, 2)
-
-
-def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
-    """Dropout by run, step, layer and element; see :func:`pdgnn.ops.reference.dropout`."""
-    x = x.contiguous()
-    runs = x.shape[0]
-    size, block = x[0].numel(), 1024
-    out = torch.empty_like(x)
-    _launch(
-        kernels.dropout, (triton.cdiv(size, block), runs),
-        x, out, p.contiguous(), seed.contiguous(), step.contiguous(), 0 if step.numel() == 1 else 1,
-        layer, size, BLOCK=block, num_warps=4,
-    )  # fmt: skip
-    return out
-
-
-def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None) -> Tensor:
-    """GELU(dropout(h + bias)), or residual + dropout(h + bias), in one pass."""
-    return _activated(h, bias, residual, noise, gelu=residual is None)
-
-
-def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None
-) -> Tensor:
-    """The gradient to h; see :func:`pdgnn.ops.reference.activate_backward`."""
-    if gelu:
-        return _activated(h, bias, g, noise, gelu=True, backward=True)
-    return g if noise is None else dropout(g, *noise)
-
-
-def _activated(
-    h: Tensor,
-    bias: Tensor,
-    other: Tensor | None,
-    noise: Noise | None,
-    *,
-    gelu: bool,
-    backward: bool = False,
-) -> Tensor:
-    h, bias = h.contiguous(), bias.contiguous()
-    other = h if other is None else other.contiguous()
-    rate, seed, step, layer = (h, h, h, 0) if noise is None else noise
-    runs, width = bias.shape
-    size, block = h[0].numel(), 1024
-    out = torch.empty_like(h)
-    _launch(
-        kernels.activate, (triton.cdiv(size, block), runs),
-        h, bias, other, out, rate.contiguous(), seed.contiguous(), step.contiguous(),
-        0 if step.numel() == 1 else 1, layer, size, width,
-        NOISE=noise is not None, GELU=gelu, BACKWARD=backward, ACC=_ACC.get(h.dtype, tl.float32),
-        BLOCK=block, num_warps=4,
-    )  # fmt: skip
-    return out

@@ -1,8 +1,12 @@
-"""The Triton kernels behind :mod:`pdgnn.ops.gpu`.
+"""The Triton kernels behind :mod:`pdgnn.ops.gpu` that follow edges.
 
 One program sums over the edges of one node, one head and one run, a tile of edges at a time. The
 second dimension of a grid is the run. ACC is the type of the sums, C and E the channels and edges
 of a tile; a run of tensors that all runs share has stride 0.
+
+A node with more than HUB edges is dealt out: its parts are done first, by programs of their own
+that leave their sums in a scratch ``[runs, parts, heads, ...]``, which a second kernel adds up in
+the order of the edges.
 """
 # mypy: ignore-errors
 
@@ -11,19 +15,63 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+SIZES = ("count", "rows", "targets", "sources", "edges", "blocks", "a_run", "w_run")
+"""Arguments whose values no compilation depends on."""
+
 
 @triton.jit
-def spmm(
-    x, w, out, ptr, other, slot, rows, sources, channels, heads, w_run, w_edge, w_head,
-    SLOTS: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+def span(pid, heads, ptr, parts, count, rows, HUB: tl.constexpr):
+    """The unit, node, head and edges of a program, and whether they are a whole node or a part."""
+    unit, head = pid // heads, pid % heads
+    dealt = unit < count
+    node = tl.where(
+        dealt, tl.load(parts + 2 * unit, mask=dealt, other=0).to(tl.int64), unit - count
+    )
+    number = tl.load(parts + 2 * unit + 1, mask=dealt, other=0)
+    real = node < rows
+    first = tl.load(ptr + node, mask=real, other=0)
+    last = tl.load(ptr + node + 1, mask=real, other=0)
+    hub = last - first > HUB
+    begin = first + number * HUB
+    end = tl.where(dealt, tl.minimum(begin + HUB, last), tl.where(hub, first, last))
+    return unit, node, head, begin, end, (unit >= count) & (last - first <= HUB), dealt & real
+
+
+@triton.jit(do_not_specialize=SIZES)
+def add_parts(
+    scratch, out, ptr, parts, count, rows, channels, heads,
+    HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
+    """The sums of hubs, from those of their parts."""
     pid = tl.program_id(0).to(tl.int64)
     run = tl.program_id(1).to(tl.int64)
-    chunk = tl.program_id(2) * C
-    row, head = pid // heads, pid % heads
-    c = chunk + tl.arange(0, C)
+    unit, head = pid // heads, pid % heads
+    c = tl.program_id(2) * C + tl.arange(0, C)
+    node = tl.load(parts + 2 * unit).to(tl.int64)
+    mine = (node < rows) & (tl.load(parts + 2 * unit + 1) == 0)
+    first = tl.load(ptr + node, mask=mine, other=0)
+    last = tl.load(ptr + node + 1, mask=mine, other=0)
+    acc = tl.zeros([C], dtype=ACC)
+    for k in range(0, tl.cdiv(last - first, HUB)):
+        at = scratch + ((run * count + unit + k) * heads + head) * channels + c
+        acc += tl.load(at, mask=c < channels, other=0.0)
+    if mine:
+        place = out + ((run * rows + node) * heads + head) * channels + c
+        tl.store(place, acc.to(out.dtype.element_ty), mask=c < channels)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def spmm(
+    x, w, out, scratch, ptr, other, slot, parts, count, rows, sources, channels, heads, w_run,
+    w_edge, w_head,
+    SLOTS: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(2) * C + tl.arange(0, C)
     inside = c < channels
-    first, last = tl.load(ptr + row), tl.load(ptr + row + 1)
+    unit, row, head, first, last, whole, part = span(
+        tl.program_id(0).to(tl.int64), heads, ptr, parts, count, rows, HUB
+    )
     width = heads * channels
     base = x + run * sources * width + head * channels + c[None, :]
     acc = tl.zeros([C], dtype=ACC)
@@ -36,11 +84,14 @@ def spmm(
         both = there[:, None] & inside[None, :]
         values = tl.load(base + node[:, None] * width, mask=both, other=0.0)
         acc += tl.sum(values.to(ACC) * weight.to(ACC)[:, None], axis=0)
-    place = out + (run * rows + row) * width + head * channels + c
-    tl.store(place, acc.to(out.dtype.element_ty), mask=inside)
+    if whole:
+        place = out + (run * rows + row) * width + head * channels + c
+        tl.store(place, acc.to(out.dtype.element_ty), mask=inside)
+    if part:
+        tl.store(scratch + (run * count + unit) * width + head * channels + c, acc, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def sddmm(
     g, x, out, row, col, edges, targets, sources, channels, heads,
     ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
@@ -65,140 +116,243 @@ def sddmm(
 
 
 @triton.jit
-def edge_sum(
-    values, out, ptr, rows, heads, v_run, v_edge, v_head, ACC: tl.constexpr, E: tl.constexpr
-):
-    pid = tl.program_id(0).to(tl.int64)
-    run = tl.program_id(1).to(tl.int64)
-    row, head = pid // heads, pid % heads
-    first, last = tl.load(ptr + row), tl.load(ptr + row + 1)
-    acc = tl.zeros([E], dtype=ACC)
-    for start in range(first, last, E):
-        e = start + tl.arange(0, E)
-        at = values + run * v_run + e.to(tl.int64) * v_edge + head * v_head
-        acc += tl.load(at, mask=e < last, other=0.0).to(ACC)
-    tl.store(out + (run * rows + row) * heads + head, tl.sum(acc, axis=0).to(out.dtype.element_ty))
-
-
-@triton.jit
 def feature_term(
-    attr, w_edge, run, head, heads, slots, there, a_run, F: tl.constexpr, ACC: tl.constexpr
+    attr, w_edge, run, hd, heads, real, slots, there, a_run, F: tl.constexpr, ACC: tl.constexpr
 ):
-    term = tl.zeros(slots.shape, dtype=ACC)
+    """⟨w_edge, f_e⟩ of the edges and heads of a tile, ``[E, HB]``."""
+    term = tl.zeros([slots.shape[0], hd.shape[0]], dtype=ACC)
     for f in tl.static_range(F):
-        value = tl.load(attr + run * a_run + slots * F + f, mask=there, other=0.0)
-        term += value.to(ACC) * tl.load(w_edge + (run * heads + head) * F + f).to(ACC)
+        value = tl.load(attr + run * a_run + slots * F + f, mask=there, other=0.0).to(ACC)
+        weight = tl.load(w_edge + (run * heads + hd) * F + f, mask=real, other=0.0).to(ACC)
+        term += value[:, None] * weight[None, :]
     return term
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def attend(
-    x, a_src, a_dst, attr, w_edge, mask, out, lse, ptr, col, targets, sources, edges, channels,
-    heads, a_run,
-    SLOPE: tl.constexpr, F: tl.constexpr, MASK: tl.constexpr, ACC: tl.constexpr,
-    C: tl.constexpr, E: tl.constexpr,
+    x, a_src, a_dst, attr, w_edge, mask, out, lse, below, share, scratch, stats, ptr, col, parts,
+    count, targets, sources, edges, channels, heads, blocks, a_run,
+    SLOPE: tl.constexpr, F: tl.constexpr, MASK: tl.constexpr, KEEP: tl.constexpr,
+    HUB: tl.constexpr, ACC: tl.constexpr, HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
-    pid = tl.program_id(0).to(tl.int64)
+    """`below` and `share` are the sums of p x and p over the edges whose z is not positive."""
     run = tl.program_id(1).to(tl.int64)
-    row, head = pid // heads, pid % heads
-    c = tl.arange(0, C)
-    inside = c < channels
-    first, last = tl.load(ptr + row), tl.load(ptr + row + 1)
+    unit, row, block, first, last, whole, part = span(
+        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, targets, HUB
+    )
+    hd, c = block * HB + tl.arange(0, HB), tl.arange(0, C)
+    real = hd < heads
+    inside = real[:, None] & (c < channels)[None, :]
+    column = hd[:, None] * channels + c[None, :]  # [HB, C]
     width = heads * channels
-    base = x + run * sources * width + head * channels + c[None, :]
-    own = tl.load(a_dst + (run * targets + row) * heads + head).to(ACC)
-    acc = tl.zeros([C], dtype=ACC)
-    top = tl.full([], -float("inf"), dtype=ACC)
-    total = tl.zeros([], dtype=ACC)
+    base = x + run * sources * width
+    here = (run * targets + row) * heads + hd
+    own = tl.load(a_dst + here, mask=hd < tl.where(row < targets, heads, 0), other=0.0).to(ACC)
+    acc = tl.zeros([HB, C], dtype=ACC)
+    low = tl.zeros([HB, C], dtype=ACC)
+    top = tl.full([HB], -float("inf"), dtype=ACC)
+    totals = tl.zeros([E, HB], dtype=ACC)  # added up at the end: sums across lanes are dear
+    lowers = tl.zeros([E, HB], dtype=ACC)
     for start in range(first, last, E):
         e = start + tl.arange(0, E)
         there = e < last
         slots = e.to(tl.int64)
         node = tl.load(col + e, mask=there, other=0).to(tl.int64)
-        z = own + tl.load(a_src + (run * sources + node) * heads + head, mask=there, other=0.0).to(
-            ACC
+        both = there[:, None, None] & inside[None, :, :]
+        values = tl.load(
+            base + node[:, None, None] * width + column[None, :, :], mask=both, other=0.0
         )
-        z += feature_term(attr, w_edge, run, head, heads, slots, there, a_run, F, ACC)
-        s = tl.where(there, tl.where(z > 0, z, SLOPE * z), -float("inf"))
+        values = values.to(ACC)
+        on = there[:, None] & real[None, :]
+        at = (run * sources + node)[:, None] * heads + hd[None, :]
+        z = tl.load(a_src + at, mask=on, other=0.0).to(ACC) + own[None, :]
+        z += feature_term(attr, w_edge, run, hd, heads, real, slots, there, a_run, F, ACC)
+        s = tl.where(there[:, None], tl.where(z > 0, z, SLOPE * z), -float("inf"))
         higher = tl.maximum(top, tl.max(s, axis=0))
-        p = tl.exp(s - higher)
+        p = tl.exp(s - higher[None, :])
         shrink = tl.exp(top - higher)
-        total = total * shrink + tl.sum(p, axis=0)
+        totals = totals * shrink[None, :] + p
+        if KEEP:
+            lowers = lowers * shrink[None, :] + tl.where(z > 0, 0.0, p)
         if MASK:
-            at = mask + (run * edges + slots) * heads + head
-            p = p * tl.load(at, mask=there, other=0.0).to(ACC)
-        both = there[:, None] & inside[None, :]
-        values = tl.load(base + node[:, None] * width, mask=both, other=0.0).to(ACC)
-        acc = acc * shrink + tl.sum(values * p[:, None], axis=0)
+            at = mask + (run * edges + slots)[:, None] * heads + hd[None, :]
+            p = p * tl.load(at, mask=on, other=0.0).to(ACC)
+        acc = acc * shrink[:, None] + tl.sum(values * p[:, :, None], axis=0)
+        if KEEP:
+            p = tl.where(z > 0, 0.0, p)
+            low = low * shrink[:, None] + tl.sum(values * p[:, :, None], axis=0)
         top = higher
-    total = tl.where(last > first, total, 1.0)  # a target without edges gets 0
-    acc = acc / total
-    place = out + (run * targets + row) * width + head * channels + c
-    tl.store(place, acc.to(out.dtype.element_ty), mask=inside)
-    tl.store(lse + (run * targets + row) * heads + head, top + tl.log(total))
+    total, lower = tl.sum(totals, axis=0), tl.sum(lowers, axis=0)
+    if part:
+        at = (run * count + unit) * heads + hd
+        place = scratch + at[:, None] * 2 * channels + c[None, :]
+        tl.store(place, acc, mask=inside)
+        tl.store(place + channels, low, mask=inside)
+        tl.store(stats + at * 3, top, mask=real)
+        tl.store(stats + at * 3 + 1, total, mask=real)
+        tl.store(stats + at * 3 + 2, lower, mask=real)
+    if whole:
+        total = tl.where(total > 0, total, 1.0)  # a target without edges gets 0
+        place = (run * targets + row) * width + column
+        tl.store(out + place, (acc / total[:, None]).to(out.dtype.element_ty), mask=inside)
+        tl.store(lse + here, top + tl.log(total), mask=real)
+        if KEEP:
+            low = low / total[:, None]
+            tl.store(below + place, low.to(below.dtype.element_ty), mask=inside)
+            tl.store(share + here, lower / total, mask=real)
 
 
-@triton.jit
-def attend_backward(
-    g, x, a_src, a_dst, attr, w_edge, mask, lse, inner, dx, da_src, dz, ptr, row_of, slot_of,
-    targets, sources, edges, channels, heads, a_run,
-    SLOPE: tl.constexpr, F: tl.constexpr, MASK: tl.constexpr, ACC: tl.constexpr,
-    C: tl.constexpr, E: tl.constexpr,
+@triton.jit(do_not_specialize=SIZES)
+def attend_parts(
+    scratch, stats, out, lse, below, share, ptr, parts, count, targets, channels, heads,
+    KEEP: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
+    """The attention of hubs, from the sums of their parts, each relative to its highest score."""
     pid = tl.program_id(0).to(tl.int64)
     run = tl.program_id(1).to(tl.int64)
-    source, head = pid // heads, pid % heads
+    unit, head = pid // heads, pid % heads
     c = tl.arange(0, C)
     inside = c < channels
-    first, last = tl.load(ptr + source), tl.load(ptr + source + 1)
-    width = heads * channels
-    own = tl.load(a_src + (run * sources + source) * heads + head).to(ACC)
-    at = (run * sources + source) * width + head * channels + c
-    xj = tl.load(x + at, mask=inside, other=0.0).to(ACC)
-    base = g + run * targets * width + head * channels + c[None, :]
+    row = tl.load(parts + 2 * unit).to(tl.int64)
+    mine = (row < targets) & (tl.load(parts + 2 * unit + 1) == 0)
+    first = tl.load(ptr + row, mask=mine, other=0)
+    last = tl.load(ptr + row + 1, mask=mine, other=0)
     acc = tl.zeros([C], dtype=ACC)
-    total = tl.zeros([E], dtype=ACC)
+    low = tl.zeros([C], dtype=ACC)
+    top = tl.full([], -float("inf"), dtype=ACC)
+    total = tl.zeros([], dtype=ACC)
+    lower = tl.zeros([], dtype=ACC)
+    for k in range(0, tl.cdiv(last - first, HUB)):
+        at = (run * count + unit + k) * heads + head
+        its_top = tl.load(stats + 3 * at)
+        higher = tl.maximum(top, its_top)
+        shrink, its = tl.exp(top - higher), tl.exp(its_top - higher)
+        total = total * shrink + its * tl.load(stats + 3 * at + 1)
+        lower = lower * shrink + its * tl.load(stats + 3 * at + 2)
+        place = scratch + at * 2 * channels + c
+        acc = acc * shrink + its * tl.load(place, mask=inside, other=0.0)
+        if KEEP:
+            low = low * shrink + its * tl.load(place + channels, mask=inside, other=0.0)
+        top = higher
+    if mine:
+        place = ((run * targets + row) * heads + head) * channels + c
+        tl.store(out + place, (acc / total).to(out.dtype.element_ty), mask=inside)
+        at = (run * targets + row) * heads + head
+        tl.store(lse + at, top + tl.log(total))
+        if KEEP:
+            tl.store(below + place, (low / total).to(below.dtype.element_ty), mask=inside)
+            tl.store(share + at, lower / total)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def attend_inner(
+    g, out, below, share, inner, da_dst, rows, channels,
+    SLOPE: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """⟨g, out⟩, and ∂a_dst = Σ_e ∂z_e without the edges.
+
+    Σ_e p_e (⟨g, x_e⟩ − inner) = 0, and LeakyReLU′ is 1 or SLOPE, so that the sum is SLOPE − 1 times
+    that over the edges below zero: (SLOPE − 1) (⟨g, below⟩ − inner · share).
+    """
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, C)
+    at = row[:, None] * channels + c[None, :]
+    both = (row < rows)[:, None] & (c < channels)[None, :]
+    gi = tl.load(g + at, mask=both, other=0.0).to(ACC)
+    product = tl.sum(gi * tl.load(out + at, mask=both, other=0.0).to(ACC), axis=1)
+    lower = tl.sum(gi * tl.load(below + at, mask=both, other=0.0).to(ACC), axis=1)
+    lower -= product * tl.load(share + row, mask=row < rows, other=0.0)
+    tl.store(inner + row, product, mask=row < rows)
+    tl.store(da_dst + row, ((SLOPE - 1) * lower).to(da_dst.dtype.element_ty), mask=row < rows)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def attend_backward(
+    g, x, a_src, a_dst, attr, w_edge, mask, lse, inner, dx, da_src, dw, dz, scratch, scratch_a, ptr,
+    row_of, slot_of, parts, count, targets, sources, edges, channels, heads, blocks, a_run,
+    SLOPE: tl.constexpr, F: tl.constexpr, PADDED: tl.constexpr, MASK: tl.constexpr,
+    SCORES: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
+    E: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    unit, source, block, first, last, whole, part = span(
+        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, sources, HUB
+    )
+    hd, c, f = block * HB + tl.arange(0, HB), tl.arange(0, C), tl.arange(0, PADDED)
+    real = hd < heads
+    inside = real[:, None] & (c < channels)[None, :]
+    column = hd[:, None] * channels + c[None, :]  # [HB, C]
+    width = heads * channels
+    base = g + run * targets * width
+    present = hd < tl.where(source < sources, heads, 0)
+    here = (run * sources + source) * heads + hd
+    own = tl.load(a_src + here, mask=present, other=0.0).to(ACC)
+    at_x = (run * sources + source) * width + column
+    its = present[:, None] & (c < channels)[None, :]
+    xj = tl.load(x + at_x, mask=its, other=0.0).to(ACC)
+    acc = tl.zeros([HB, C], dtype=ACC)
+    totals = tl.zeros([E, HB], dtype=ACC)  # added up at the end: sums across lanes are dear
+    to_w = tl.zeros([E, HB, PADDED], dtype=ACC)
     for start in range(first, last, E):
         e = start + tl.arange(0, E)
         there = e < last
         i = tl.load(row_of + e, mask=there, other=0).to(tl.int64)
+        both = there[:, None, None] & inside[None, :, :]
+        gi = tl.load(base + i[:, None, None] * width + column[None, :, :], mask=both, other=0.0)
+        gi = gi.to(ACC)
         slots = tl.load(slot_of + e, mask=there, other=0).to(tl.int64)
-        per_target = (run * targets + i) * heads + head
-        z = own + tl.load(a_dst + per_target, mask=there, other=0.0).to(ACC)
-        z += feature_term(attr, w_edge, run, head, heads, slots, there, a_run, F, ACC)
-        s = tl.where(z > 0, z, SLOPE * z) - tl.load(lse + per_target, mask=there, other=0.0)
-        p = tl.where(there, tl.exp(s), 0.0)
+        on = there[:, None] & real[None, :]
+        per_target = (run * targets + i)[:, None] * heads + hd[None, :]
+        z = tl.load(a_dst + per_target, mask=on, other=0.0).to(ACC) + own[None, :]
+        z += feature_term(attr, w_edge, run, hd, heads, real, slots, there, a_run, F, ACC)
+        s = tl.where(z > 0, z, SLOPE * z) - tl.load(lse + per_target, mask=on, other=0.0)
+        p = tl.where(on, tl.exp(s), 0.0)
         kept = p
-        both = there[:, None] & inside[None, :]
-        gi = tl.load(base + i[:, None] * width, mask=both, other=0.0).to(ACC)
-        dp = tl.sum(gi * xj[None, :], axis=1)
+        dp = tl.sum(gi * xj[None, :, :], axis=2)
         if MASK:
-            m = tl.load(mask + (run * edges + slots) * heads + head, mask=there, other=0.0).to(ACC)
+            at = mask + (run * edges + slots)[:, None] * heads + hd[None, :]
+            m = tl.load(at, mask=on, other=0.0).to(ACC)
             dp, kept = dp * m, p * m
-        acc += tl.sum(gi * kept[:, None], axis=0)
-        d = p * (dp - tl.load(inner + per_target, mask=there, other=0.0).to(ACC))
+        acc += tl.sum(gi * kept[:, :, None], axis=0)
+        d = p * (dp - tl.load(inner + per_target, mask=on, other=0.0))
         d = tl.where(z > 0, d, SLOPE * d)
-        total += d
-        tl.store(dz + (run * heads + head) * edges + slots, d, mask=there)
-    tl.store(dx + at, acc.to(dx.dtype.element_ty), mask=inside)
-    place = da_src + (run * sources + source) * heads + head
-    tl.store(place, tl.sum(total, axis=0).to(da_src.dtype.element_ty))
+        totals += d
+        if F > 0:
+            those = there[:, None] & (f < F)[None, :]
+            at = attr + run * a_run + slots[:, None] * F + f[None, :]
+            value = tl.load(at, mask=those, other=0.0).to(ACC)
+            to_w += d[:, :, None] * value[:, None, :]
+        if SCORES:
+            tl.store(dz + (run * edges + slots)[:, None] * heads + hd[None, :], d, mask=on)
+    total = tl.sum(totals, axis=0)
+    if whole:
+        tl.store(dx + at_x, acc.to(dx.dtype.element_ty), mask=inside)
+        tl.store(da_src + here, total.to(da_src.dtype.element_ty), mask=real)
+    at = (run * count + unit) * heads + hd
+    if part:
+        tl.store(scratch + at[:, None] * channels + c[None, :], acc, mask=inside)
+        tl.store(scratch_a + at, total, mask=real)
+    if F > 0:  # every unit has a place of its own in this sum
+        at = (run * (count + sources) + unit) * heads + hd
+        those = real[:, None] & (f < F)[None, :]
+        tl.store(dw + at[:, None] * F + f[None, :], tl.sum(to_w, axis=0), mask=those)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def attend_dot(
-    q, k, v, out, lse, ptr, col, targets, sources, channels, heads,
-    SCALE: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+    q, k, v, out, lse, scratch, stats, ptr, col, parts, count, targets, sources, channels, heads,
+    SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
-    pid = tl.program_id(0).to(tl.int64)
     run = tl.program_id(1).to(tl.int64)
-    row, head = pid // heads, pid % heads
+    unit, row, head, first, last, whole, part = span(
+        tl.program_id(0).to(tl.int64), heads, ptr, parts, count, targets, HUB
+    )
     c = tl.arange(0, C)
     inside = c < channels
-    first, last = tl.load(ptr + row), tl.load(ptr + row + 1)
     width = heads * channels
     here = (run * targets + row) * width + head * channels + c
-    qi = tl.load(q + here, mask=inside, other=0.0).to(ACC) * SCALE
+    real = c < tl.where(row < targets, channels, 0)
+    qi = tl.load(q + here, mask=real, other=0.0).to(ACC) * SCALE
     base = run * sources * width + head * channels + c[None, :]
     acc = tl.zeros([C], dtype=ACC)
     top = tl.full([], -float("inf"), dtype=ACC)
@@ -208,36 +362,43 @@ def attend_dot(
         there = e < last
         at = base + tl.load(col + e, mask=there, other=0).to(tl.int64)[:, None] * width
         both = there[:, None] & inside[None, :]
-        s = tl.sum(tl.load(k + at, mask=both, other=0.0).to(ACC) * qi[None, :], axis=1)
-        s = tl.where(there, s, -float("inf"))
+        keys = tl.load(k + at, mask=both, other=0.0).to(ACC)
+        values = tl.load(v + at, mask=both, other=0.0).to(ACC)
+        s = tl.where(there, tl.sum(keys * qi[None, :], axis=1), -float("inf"))
         higher = tl.maximum(top, tl.max(s, axis=0))
         p, shrink = tl.exp(s - higher), tl.exp(top - higher)
         total = total * shrink + tl.sum(p, axis=0)
-        values = tl.load(v + at, mask=both, other=0.0).to(ACC)
         acc = acc * shrink + tl.sum(values * p[:, None], axis=0)
         top = higher
-    total = tl.where(last > first, total, 1.0)  # a target without edges gets 0
-    acc = acc / total
-    tl.store(out + here, acc.to(out.dtype.element_ty), mask=inside)
-    tl.store(lse + (run * targets + row) * heads + head, top + tl.log(total))
+    if part:
+        place = (run * count + unit) * heads + head
+        tl.store(scratch + place * 2 * channels + c, acc, mask=inside)
+        tl.store(stats + place * 3, top)
+        tl.store(stats + place * 3 + 1, total)
+        tl.store(stats + place * 3 + 2, 0.0)
+    if whole:
+        total = tl.where(last > first, total, 1.0)  # a target without edges gets 0
+        tl.store(out + here, (acc / total).to(out.dtype.element_ty), mask=inside)
+        tl.store(lse + (run * targets + row) * heads + head, top + tl.log(total))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def attend_dot_backward(
-    g, q, k, v, lse, inner, dk, dv, ds, ptr, row_of, slot_of, targets, sources, edges, channels,
-    heads,
-    SCALE: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+    g, q, k, v, lse, inner, dk, dv, ds, scratch_k, scratch_v, ptr, row_of, slot_of, parts, count,
+    targets, sources, edges, channels, heads,
+    SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
-    pid = tl.program_id(0).to(tl.int64)
     run = tl.program_id(1).to(tl.int64)
-    source, head = pid // heads, pid % heads
+    unit, source, head, first, last, whole, part = span(
+        tl.program_id(0).to(tl.int64), heads, ptr, parts, count, sources, HUB
+    )
     c = tl.arange(0, C)
     inside = c < channels
-    first, last = tl.load(ptr + source), tl.load(ptr + source + 1)
     width = heads * channels
     here = (run * sources + source) * width + head * channels + c
-    kj = tl.load(k + here, mask=inside, other=0.0).to(ACC)
-    vj = tl.load(v + here, mask=inside, other=0.0).to(ACC)
+    real = c < tl.where(source < sources, channels, 0)
+    kj = tl.load(k + here, mask=real, other=0.0).to(ACC)
+    vj = tl.load(v + here, mask=real, other=0.0).to(ACC)
     base = run * targets * width + head * channels + c[None, :]
     to_k = tl.zeros([C], dtype=ACC)
     to_v = tl.zeros([C], dtype=ACC)
@@ -259,91 +420,10 @@ def attend_dot_backward(
         to_v += tl.sum(gi * p[:, None], axis=0)
         to_k += tl.sum(qi * d[:, None], axis=0)
         tl.store(ds + (run * heads + head) * edges + slots, d, mask=there)
-    tl.store(dk + here, to_k.to(dk.dtype.element_ty), mask=inside)
-    tl.store(dv + here, to_v.to(dv.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def mix(x):
-    x = x ^ (x >> 16)
-    x = x * 0x7FEB352D
-    x = x ^ (x >> 15)
-    x = x * 0x846CA68B
-    return x ^ (x >> 16)
-
-
-@triton.jit
-def kept(rate, seed, step, s_step, run, layer, n):
-    """1 / (1 − p) where element n of this run is kept, else 0."""
-    p, whole = tl.load(rate + run), tl.load(seed + run)
-    low, high = whole.to(tl.uint32), (whole >> 32).to(tl.uint32)
-    now = tl.load(step + run * s_step).to(tl.uint32)
-    key = mix(mix(mix(low ^ 0x9E3779B9) ^ high) ^ now)
-    key = mix(key ^ layer)
-    bits = mix(n.to(tl.uint32) ^ key) ^ (n >> 32).to(tl.uint32)
-    bits = mix(bits + mix(key ^ 0x85EBCA6B)) >> 8
-    keep = bits.to(tl.float32) * (1.0 / 16777216.0) >= p
-    return tl.where(keep, tl.where(p < 1, tl.div_rn(1.0, 1 - p), 0.0), 0.0)
-
-
-@triton.jit
-def dropout(x, out, rate, seed, step, s_step, layer: tl.uint32, size, BLOCK: tl.constexpr):
-    run = tl.program_id(1).to(tl.int64)
-    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = n < size
-    scale = kept(rate, seed, step, s_step, run, layer, n)
-    value = tl.load(x + run * size + n, mask=there, other=0.0)
-    value = tl.where(scale > 0, value * scale.to(value.dtype), 0.0)
-    tl.store(out + run * size + n, value, mask=there)
-
-
-@triton.jit
-def activate(
-    h, bias, residual, out, rate, seed, step, s_step, layer: tl.uint32, size, width,
-    NOISE: tl.constexpr, GELU: tl.constexpr, BACKWARD: tl.constexpr, ACC: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    run = tl.program_id(1).to(tl.int64)
-    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = n < size
-    at = run * size + n
-    u = tl.load(h + at, mask=there, other=0.0).to(ACC)
-    u += tl.load(bias + run * width + n % width, mask=there, other=0.0).to(ACC)
-    scale = tl.full([BLOCK], 1.0, tl.float32)
-    if NOISE:
-        scale = kept(rate, seed, step, s_step, run, layer, n)
-        u = tl.where(scale > 0, u * scale.to(ACC), 0.0)
-    if not GELU or BACKWARD:
-        other = tl.load(residual + at, mask=there, other=0.0).to(ACC)
-    if GELU:
-        share = 0.5 + 0.5 * tl.erf(u * 0.7071067811865476)
-        if BACKWARD:  # `residual` is the gradient that comes in
-            slope = share + u * tl.exp(-0.5 * u * u) * 0.3989422804014327
-            u = other * slope
-            u = tl.where(scale > 0, u * scale.to(ACC), 0.0)
-        else:
-            u = u * share
-    else:
-        u = other + u
-    tl.store(out + at, u.to(out.dtype.element_ty), mask=there)
-
-
-@triton.jit
-def feature_sum(
-    values, attr, out, edges, v_run, v_edge, v_head, a_run, parts, heads,
-    F: tl.constexpr, PADDED: tl.constexpr, ACC: tl.constexpr, E: tl.constexpr,
-):  # fmt: skip
-    part = tl.program_id(0)
-    run = tl.program_id(1).to(tl.int64)
-    head = tl.program_id(2)
-    f = tl.arange(0, PADDED)
-    acc = tl.zeros([PADDED], dtype=ACC)
-    for start in range(part * E, edges, parts * E):
-        e = start + tl.arange(0, E).to(tl.int64)
-        there = e < edges
-        v = tl.load(values + run * v_run + e * v_edge + head * v_head, mask=there, other=0.0)
-        both = there[:, None] & (f < F)[None, :]
-        a = tl.load(attr + run * a_run + e[:, None] * F + f[None, :], mask=both, other=0.0)
-        acc += tl.sum(v.to(ACC)[:, None] * a.to(ACC), axis=0)
-    place = out + ((part * tl.num_programs(1) + run) * heads + head) * F + f
-    tl.store(place, acc, mask=f < F)
+    if whole:
+        tl.store(dk + here, to_k.to(dk.dtype.element_ty), mask=inside)
+        tl.store(dv + here, to_v.to(dv.dtype.element_ty), mask=inside)
+    if part:
+        place = ((run * count + unit) * heads + head) * channels + c
+        tl.store(scratch_k + place, to_k, mask=inside)
+        tl.store(scratch_v + place, to_v, mask=inside)

@@ -2,7 +2,7 @@
 
 Every tensor of an op has a batch of runs in front; the rule for :func:`torch.func.vmap` folds the
 mapped dimension into it, so that R runs are one launch and no layout is copied. The structure of
-the edges is passed as the six tensors of :class:`~pdgnn.ops.edges.Edges`. Gradients are in
+the edges is passed as the tensors of :class:`~pdgnn.ops.edges.Edges`. Gradients are in
 :mod:`pdgnn.ops.autograd`.
 """
 
@@ -38,17 +38,7 @@ def _shapes_of(op: Any) -> Callable[[Callable[..., Any]], None]:
 
 
 @_op
-def aggregate(
-    x: Tensor,
-    weight: Tensor,
-    rowptr: Tensor,
-    col: Tensor,
-    row: Tensor,
-    t_rowptr: Tensor,
-    t_row: Tensor,
-    t_slot: Tensor,
-) -> Tensor:
-    structure = (rowptr, col, row, t_rowptr, t_row, t_slot)
+def aggregate(x: Tensor, weight: Tensor, structure: Sequence[Tensor]) -> Tensor:
     out: Tensor = kernels_for(x).spmm(x, weight, structure)
     return out
 
@@ -58,16 +48,11 @@ def aggregate_backward(
     g: Tensor,
     x: Tensor,
     weight: Tensor,
-    rowptr: Tensor,
-    col: Tensor,
-    row: Tensor,
-    t_rowptr: Tensor,
-    t_row: Tensor,
-    t_slot: Tensor,
+    structure: Sequence[Tensor],
     need_x: bool,
     need_weight: bool,
 ) -> tuple[Tensor, Tensor]:
-    structure, kernels = (rowptr, col, row, t_rowptr, t_row, t_slot), kernels_for(x)
+    kernels = kernels_for(x)
     dx = kernels.spmm_transposed(g, weight, structure) if need_x else _nothing(x)
     dw = _reduced(kernels.sddmm(g, x, structure), weight) if need_weight else _nothing(weight)
     return dx, dw
@@ -81,17 +66,17 @@ def attend(
     edge_attr: Tensor | None,
     w_edge: Tensor | None,
     mask: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    row: Tensor,
-    t_rowptr: Tensor,
-    t_row: Tensor,
-    t_slot: Tensor,
+    structure: Sequence[Tensor],
     slope: float,
-) -> tuple[Tensor, Tensor]:
-    structure = (rowptr, col, row, t_rowptr, t_row, t_slot)
-    out, lse = kernels_for(x).attend(x, a_src, a_dst, edge_attr, w_edge, mask, structure, slope)
-    return out, lse
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The messages, log Σ exp of the scores, and what gradients need besides if `keep`."""
+    kernels, args = kernels_for(x), (x, a_src, a_dst, edge_attr, w_edge, mask, structure, slope)
+    if keep:
+        out, lse, below, share = kernels.attend_keeping(*args)
+        return out, lse, below, share
+    out, lse = kernels.attend(*args)
+    return out, lse, _nothing(x), _nothing(x)
 
 
 @_op
@@ -105,44 +90,28 @@ def attend_backward(
     mask: Tensor | None,
     out: Tensor,
     lse: Tensor,
-    rowptr: Tensor,
-    col: Tensor,
-    row: Tensor,
-    t_rowptr: Tensor,
-    t_row: Tensor,
-    t_slot: Tensor,
+    below: Tensor,
+    share: Tensor,
+    structure: Sequence[Tensor],
     slope: float,
     need_attr: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients to x, a_src, a_dst, w_edge and (where needed) edge_attr."""
-    structure, kernels = (rowptr, col, row, t_rowptr, t_row, t_slot), kernels_for(x)
-    inner = (g * out).sum(dim=-1)  # [B, targets, H]
-    dx, da_src, dz = kernels.attend_backward(
-        g, x, a_src, a_dst, edge_attr, w_edge, mask, lse, inner, structure, slope
-    )
-    da_dst = kernels.edge_sum(dz, structure)
-    dw, dattr = _nothing(x), _nothing(x)
-    if edge_attr is not None and w_edge is not None:
-        dw = kernels.feature_grad(dz, edge_attr).to(w_edge.dtype)  # [B, H, F]
-        if need_attr:
-            dattr = _reduced(dz @ w_edge.to(dz.dtype), edge_attr)  # [1 or B, E, F]
-    return dx, da_src, da_dst, dw, dattr
+    dx, da_src, da_dst, dw, dz = kernels_for(x).attend_gradients(
+        g, x, a_src, a_dst, edge_attr, w_edge, mask, out, lse, below, share, structure, slope,
+        need_attr,
+    )  # fmt: skip
+    to_w = _nothing(x) if dw is None or w_edge is None else dw.to(w_edge.dtype)
+    to_attr = _nothing(x)
+    if need_attr and edge_attr is not None and w_edge is not None:
+        to_attr = _reduced(dz @ w_edge.to(dz.dtype), edge_attr)  # [1 or B, E, F]
+    return dx, da_src, da_dst, to_w, to_attr
 
 
 @_op
 def attend_dot(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    rowptr: Tensor,
-    col: Tensor,
-    row: Tensor,
-    t_rowptr: Tensor,
-    t_row: Tensor,
-    t_slot: Tensor,
-    scale: float,
+    q: Tensor, k: Tensor, v: Tensor, structure: Sequence[Tensor], scale: float
 ) -> tuple[Tensor, Tensor]:
-    structure = (rowptr, col, row, t_rowptr, t_row, t_slot)
     out, lse = kernels_for(v).attend_dot(q, k, v, structure, scale)
     return out, lse
 
@@ -155,16 +124,11 @@ def attend_dot_backward(
     v: Tensor,
     out: Tensor,
     lse: Tensor,
-    rowptr: Tensor,
-    col: Tensor,
-    row: Tensor,
-    t_rowptr: Tensor,
-    t_row: Tensor,
-    t_slot: Tensor,
+    structure: Sequence[Tensor],
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    structure, kernels = (rowptr, col, row, t_rowptr, t_row, t_slot), kernels_for(v)
-    inner = (g * out).sum(dim=-1)
+    kernels = kernels_for(v)
+    inner = (g * out).sum(dim=-1, dtype=lse.dtype)
     dk, dv, ds = kernels.attend_dot_backward(g, q, k, v, lse, inner, structure, scale)
     return kernels.spmm(k, ds, structure), dk, dv
 
@@ -199,10 +163,28 @@ def activate_backward(
     step: Tensor | None,
     layer: int,
     gelu: bool,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
+    """Gradients to h and bias."""
     noise = _noise(p, seed, step, layer)
-    out: Tensor = kernels_for(h).activate_backward(g, h, bias, gelu, noise)
-    return out.clone() if out is g else out
+    dh, dbias = kernels_for(h).activate_backward(g, h, bias, gelu, noise)
+    return dh.clone() if dh is g else dh, dbias
+
+
+@_op
+def layer_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    y, mean, scale = kernels_for(x).layer_norm(x, weight, bias, eps)
+    return y, mean, scale
+
+
+@_op
+def layer_norm_backward(
+    g: Tensor, passed: Tensor | None, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x (with what comes back along the residual), weight and bias."""
+    dx, dw, db = kernels_for(x).layer_norm_backward(g, passed, x, weight, mean, scale)
+    return dx, dw, db
 
 
 def _noise(
@@ -224,8 +206,8 @@ def _reduced(values: Tensor, like: Tensor) -> Tensor:
 
 
 @_shapes_of(aggregate)
-def _(x: Tensor, weight: Tensor, rowptr: Tensor, *_: Any) -> Tensor:
-    return x.new_empty(x.shape[0], rowptr.shape[0] - 1, *x.shape[2:])
+def _(x: Tensor, weight: Tensor, structure: Sequence[Tensor]) -> Tensor:
+    return x.new_empty(x.shape[0], structure[0].shape[0] - 1, *x.shape[2:])
 
 
 @_shapes_of(aggregate_backward)
@@ -238,8 +220,12 @@ def _(g: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, Tensor]
 
 
 @_shapes_of(attend)
-def _(x: Tensor, a_src: Tensor, a_dst: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape[0], a_dst.shape[1], *x.shape[2:]), _scores_like(a_dst)
+def _(x: Tensor, a_src: Tensor, a_dst: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    out = x.new_empty(x.shape[0], a_dst.shape[1], *x.shape[2:])
+    lse, below, share = _scores_like(a_dst), _nothing(x), _nothing(x)
+    if rest[-1] and kernels_for(x).KEEPS_BELOW:
+        below, share = torch.empty_like(out), torch.empty_like(lse)
+    return out, lse, below, share
 
 
 @_shapes_of(attend_backward)
@@ -280,8 +266,19 @@ def _(h: Tensor, *_: Any) -> Tensor:
 
 
 @_shapes_of(activate_backward)
-def _(g: Tensor, h: Tensor, *_: Any) -> Tensor:
-    return torch.empty_like(h)
+def _(g: Tensor, h: Tensor, bias: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(h), torch.empty_like(bias)
+
+
+@_shapes_of(layer_norm)
+def _(x: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    of_rows = _scores_like(x[..., 0])
+    return torch.empty_like(x, dtype=weight.dtype), of_rows, torch.empty_like(of_rows)
+
+
+@_shapes_of(layer_norm_backward)
+def _(g: Tensor, passed: Any, x: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    return torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
 
 
 def _scores_like(a: Tensor) -> Tensor:
@@ -289,17 +286,21 @@ def _scores_like(a: Tensor) -> Tensor:
     return a.new_empty(a.shape, dtype=torch.promote_types(a.dtype, torch.float32))
 
 
-def _register_vmap(op: Any, batched: Sequence[int], shared: Sequence[int] = ()) -> None:
+def _register_vmap(
+    op: Any, batched: Sequence[int], shared: Sequence[int] = (), *, asked: bool = False
+) -> None:
     """Fold the mapped dimension into the batch in front of the arguments at these places.
 
     Those `shared` may keep a batch of 1 where they are the same for all; the others are expanded.
+    With `asked` the last argument says whether their gradient is, which each run has its own of.
     """
 
     def rule(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
         size, folded = info.batch_size, list(args)
+        may_share = () if asked and args[-1] else shared
         for i in (*batched, *shared):
             if args[i] is not None:
-                keep_shared = i in shared and in_dims[i] is None and args[i].shape[0] == 1
+                keep_shared = i in may_share and in_dims[i] is None and args[i].shape[0] == 1
                 folded[i] = args[i] if keep_shared else _folded(args[i], in_dims[i], size)
         out = op(*folded)
         return _unfolded(out, size)
@@ -327,11 +328,13 @@ def _split(t: Tensor, size: int) -> tuple[Tensor, int | None]:
 
 
 _register_vmap(aggregate, [0], shared=[1])
-_register_vmap(aggregate_backward, [0, 1, 2])
+_register_vmap(aggregate_backward, [0, 1], shared=[2], asked=True)
 _register_vmap(attend, [0, 1, 2, 4, 5], shared=[3])
-_register_vmap(attend_backward, [0, 1, 2, 3, 4, 5, 6, 7, 8])
+_register_vmap(attend_backward, [0, 1, 2, 3, 5, 6, 7, 8, 9, 10], shared=[4], asked=True)
 _register_vmap(attend_dot, [0, 1, 2])
 _register_vmap(attend_dot_backward, [0, 1, 2, 3, 4, 5])
 _register_vmap(dropout, [0, 1, 2, 3])
 _register_vmap(activate, [0, 1, 2, 3, 4, 5])
 _register_vmap(activate_backward, [0, 1, 2, 3, 4, 5])
+_register_vmap(layer_norm, [0, 1, 2])
+_register_vmap(layer_norm_backward, [0, 1, 2, 3, 4, 5])

@@ -7,16 +7,21 @@ Every tensor has a batch of B runs in front; where a run's values are shared, th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-Structure = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
-"""rowptr, col, row, t_rowptr, t_row, t_slot of :class:`~pdgnn.ops.edges.Edges`."""
+Structure = Sequence[Tensor]
+"""rowptr, col, row, t_rowptr, t_row, t_slot, parts, t_parts of :class:`~pdgnn.ops.edges.Edges`."""
 Noise = tuple[Tensor, Tensor, Tensor, int]
 """p, seed, step and layer of :func:`dropout`."""
 Drop = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
+"""To x, a_src, a_dst, w_edge (where given) and each z_e (where asked for)."""
+SINGLE = torch.float32
+KEEPS_BELOW = False
+"""Whether :func:`attend_keeping` keeps more than the log-sums for :func:`attend_gradients`."""
 
 
 def segment_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
@@ -25,22 +30,31 @@ def segment_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
     return zeros.index_add(1, index, values)
 
 
+def _wide(values: Tensor) -> Tensor:
+    return values.to(torch.promote_types(values.dtype, SINGLE))
+
+
+def _kept_narrow(values: Tensor, like: Tensor) -> Tensor:
+    """Back in the type of `like` where that is narrower than float32."""
+    return values.to(like.dtype) if like.dtype.itemsize < SINGLE.itemsize else values
+
+
 def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
     """out_i = Σ_e w_e x_j over the edges e = (j, i); `weight` is ``[1 or B, E, 1 or H]``."""
     rowptr, col, row, *_ = structure
-    return segment_sum(weight[..., None] * x[:, col], row, rowptr.numel() - 1)
+    return _kept_narrow(segment_sum(weight[..., None] * x[:, col], row, rowptr.numel() - 1), x)
 
 
 def spmm_transposed(g: Tensor, weight: Tensor, structure: Structure) -> Tensor:
     """out_j = Σ_e w_e g_i over the edges e = (j, i): the gradient of :func:`spmm` to x."""
     _, col, row, t_rowptr, *_ = structure
-    return segment_sum(weight[..., None] * g[:, row], col, t_rowptr.numel() - 1)
+    return _kept_narrow(segment_sum(weight[..., None] * g[:, row], col, t_rowptr.numel() - 1), g)
 
 
 def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
-    """⟨g_i, x_j⟩ of each edge and head, ``[B, E, H]``."""
+    """⟨g_i, x_j⟩ of each edge and head, ``[B, E, H]``, in float32 at least."""
     _, col, row, *_ = structure
-    return (g[:, row] * x[:, col]).sum(dim=-1)
+    return (_wide(g)[:, row] * _wide(x)[:, col]).sum(dim=-1)
 
 
 def edge_sum(values: Tensor, structure: Structure) -> Tensor:
@@ -58,9 +72,9 @@ def _logits(
 ) -> Tensor:
     """z_e = a_src_j + a_dst_i + ⟨w_edge, f_e⟩ before the LeakyReLU, ``[B, E, H]``."""
     _, col, row, *_ = structure
-    z = a_src[:, col] + a_dst[:, row]
+    z = _wide(a_src)[:, col] + _wide(a_dst)[:, row]
     if edge_attr is not None and w_edge is not None:
-        z = z + edge_attr @ w_edge.transpose(1, 2)  # [1 or B, E, F] @ [B, F, H]
+        z = z + _wide(edge_attr) @ _wide(w_edge).transpose(1, 2)  # [1 or B, E, F] @ [B, F, H]
     return z
 
 
@@ -124,7 +138,54 @@ def attend_backward(
     ds = p * (m * sddmm(g, x, structure) - inner[:, row])
     dz = torch.where(z > 0, ds, slope * ds)
     dx = spmm_transposed(g, p * m, structure)
-    return dx, segment_sum(dz, col, t_rowptr.numel() - 1), dz
+    da_src = segment_sum(dz, col, t_rowptr.numel() - 1)
+    return dx, _kept_narrow(da_src, a_src), dz
+
+
+def attend_keeping(
+    x: Tensor,
+    a_src: Tensor,
+    a_dst: Tensor,
+    edge_attr: Tensor | None,
+    w_edge: Tensor | None,
+    mask: Tensor | None,
+    structure: Structure,
+    slope: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`attend` with what :func:`attend_gradients` needs of it; nothing here."""
+    out, lse = attend(x, a_src, a_dst, edge_attr, w_edge, mask, structure, slope)
+    return out, lse, x.new_empty(0), x.new_empty(0)
+
+
+def attend_gradients(
+    g: Tensor,
+    x: Tensor,
+    a_src: Tensor,
+    a_dst: Tensor,
+    edge_attr: Tensor | None,
+    w_edge: Tensor | None,
+    mask: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    below: Tensor,
+    share: Tensor,
+    structure: Structure,
+    slope: float,
+    need_dz: bool,
+    backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = attend_backward,
+    summed: Callable[[Tensor, Structure], Tensor] = edge_sum,
+) -> Gradients:
+    """All gradients of :func:`attend`; `backward` and `summed` are the forms to use.
+
+    ∂a_dst_i = Σ_e ∂z_e over the edges into i, ∂w_edge = Σ_e ∂z_e f_e over all.
+    """
+    inner = (_wide(g) * out).sum(dim=-1)  # [B, targets, H]
+    dx, da_src, dz = backward(
+        g, x, a_src, a_dst, edge_attr, w_edge, mask, lse, inner, structure, slope
+    )
+    da_dst = _kept_narrow(summed(dz, structure), a_dst)
+    dw = None if edge_attr is None else dz.transpose(1, 2) @ edge_attr.to(dz.dtype)  # [B, H, F]
+    return dx, da_src, da_dst, dw, dz
 
 
 def attend_dot(
@@ -206,13 +267,64 @@ def activate(
 
 def activate_backward(
     g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None, drop: Drop = dropout
-) -> Tensor:
-    """The gradient to h ``[B, N, D]``; that to bias is its sum over nodes."""
+) -> tuple[Tensor, Tensor]:
+    """Gradients to h ``[B, N, D]`` and to bias ``[B, D]``."""
     if gelu:
         g = torch.ops.aten.gelu_backward(g, _noised(h, bias, noise, drop))
-    return g if noise is None else drop(g, *noise)
+    dh = g if noise is None else drop(g, *noise)
+    return dh.to(h.dtype), dh.sum(dim=1).to(bias.dtype)
 
 
-def feature_grad(dz: Tensor, edge_attr: Tensor) -> Tensor:
-    """Σ_e ∂z_e f_e of each head, ``[B, H, F]``: the gradient to w_edge."""
-    return dz.transpose(1, 2) @ edge_attr.to(dz.dtype)
+def layer_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y = w ⊙ (x − mean) · scale + b over the last dimension, and mean and scale ``[B, N]``.
+
+    x ``[B, N, D]``; weight and bias ``[B, D]``, whose type is that of y. scale² = 1 / (var + eps).
+    """
+    wide = torch.promote_types(x.dtype, torch.float32)
+    z = x.to(wide)
+    mean = z.mean(dim=-1)
+    scale = (z.var(dim=-1, unbiased=False) + eps).rsqrt()
+    z = (z - mean[..., None]) * scale[..., None]
+    return (z * weight[:, None] + bias[:, None]).to(weight.dtype), mean, scale
+
+
+def layer_norm_backward(
+    g: Tensor, passed: Tensor | None, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias; `passed` ``[B, N, D]`` is added to that of x.
+
+    With z = (x − mean) · scale and u = g ⊙ w: ∂x = scale (u − ⟨u⟩ − z ⟨u z⟩), ⟨·⟩ a mean over D.
+    """
+    z = (x.to(mean.dtype) - mean[..., None]) * scale[..., None]
+    g = g.to(mean.dtype)
+    u = g * weight[:, None]
+    dx = u - u.mean(dim=-1, keepdim=True) - z * (u * z).mean(dim=-1, keepdim=True)
+    dx = dx * scale[..., None]
+    dx = dx if passed is None else dx + passed
+    return dx.to(x.dtype), (g * z).sum(dim=1).to(weight.dtype), g.sum(dim=1).to(weight.dtype)
+
+
+def adamw_(
+    parameters: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    grads: Tensor,
+    decay: Tensor,
+    rate: Tensor,
+    root: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """One step of AdamW on the rows of `parameters`, `mean` and `square` ``[R, P]``, in place.
+
+    m ← β₁ m + (1 − β₁) g,  v ← β₂ v + (1 − β₂) g²,  θ ← decay · θ − rate · m / (√v / root + ε);
+    decay = 1 − lr · λ, rate = lr / (1 − β₁^t) and root = √(1 − β₂^t) are ``[R]``, in any type.
+    """
+    decay, rate, root = (t.to(parameters.dtype)[:, None] for t in (decay, rate, root))
+    grads = grads.to(parameters.dtype)
+    mean.lerp_(grads, 1 - betas[0])
+    square.mul_(betas[1]).addcmul_(grads, grads, value=1 - betas[1])
+    below = square.sqrt().div_(root).add_(eps)
+    parameters.mul_(decay).sub_(torch.div(mean, below, out=below).mul_(rate))

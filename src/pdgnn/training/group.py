@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.nn import functional as F  # noqa: N812
 
+from pdgnn.nn.backbone import Backbone
 from pdgnn.nn.features import compact_features
 from pdgnn.nn.inputs import GraphInputs
 from pdgnn.nn.models import build
+from pdgnn.nn.plain import Plain
 from pdgnn.training.metrics import scores
 from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import RunState, adamw_, flat_parameters, views
+from pdgnn.training.state import RunState, adamw_, flat_parameters, flat_row, views
 from pdgnn.training.task import Task
 
 __all__ = ["Group", "dtype_of", "matmul_precision"]
@@ -62,12 +63,12 @@ class Group:
         self._edges = inputs[0].edges.to(device)
         self._weight = _stacked([i.edge_weight for i in inputs], device)
         self._attr = _stacked([i.edge_attr for i in inputs], device)
-        self._lr = torch.tensor([[spec.lr] for spec in specs], dtype=dtype, device=device)
-        self._decay = torch.tensor([[s.weight_decay] for s in specs], dtype=dtype, device=device)
+        rates = torch.tensor([(s.lr, s.weight_decay) for s in specs], dtype=torch.float64)
+        self._lr, self._decay = rates.T.to(device)
         self._steps = torch.tensor([spec.steps for spec in specs], device=device)
         patience = [min(spec.patience or NEVER, NEVER) for spec in specs]
         self._patience = torch.tensor(patience, device=device)
-        self._parameters = views(self.state.parameters, self._model)
+        self._parameters, self._copy = self._leaves()
         # vmap costs time on the CPU; a GPU replays what was captured
         self._plain = len(specs) == 1 and device.type == "cpu"
         self._buffers = {
@@ -89,12 +90,23 @@ class Group:
             loss = self._loss(logits)  # [R]
             grads = torch.autograd.grad(loss.sum(), list(self._parameters.values()))
             with torch.no_grad():
-                on = running[:, None].to(self._lr.dtype)  # [R, 1]
-                flat = torch.cat([g.flatten(1) for g in grads], dim=1)  # [R, P]
-                adamw_(state, flat, self._lr * on, self._decay)
+                adamw_(state, flat_row(grads), self._lr * running, self._decay)
+                if self._copy is not None:
+                    self._copy.copy_(state.parameters)
                 found = scores(self._forward(state.step, training=False), self._y, self._held_out)
                 self._keep(loss.detach(), found, running)
         self.whole = True
+
+    def _leaves(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        """What the model is applied with, and the copy of the parameters that it shares, if any.
+
+        In bfloat16 the layers see a copy that is made anew at every step.
+        """
+        whole = self.state.parameters
+        if self._precision != "bfloat16":
+            return views(whole, self._model), None
+        copy = whole.bfloat16()
+        return views(copy, self._model, whole, self._model.wide), copy
 
     def running(self) -> Tensor:
         """The runs that have steps and patience left, and a loss that is finite, ``[R]``."""
@@ -136,12 +148,11 @@ class Group:
             return out
 
         parameters, weight, attr = self._parameters, self._weight, self._attr
-        with _autocast(self._precision, self.device):
-            if self._plain:
-                logits = one(_only(parameters), _only(buffers), weight, attr)[None]
-            else:
-                dims = (0, 0, _dim(weight, 1), _dim(attr, 2))
-                logits = vmap(one, in_dims=dims)(parameters, buffers, weight, attr)
+        if self._plain:
+            logits = one(_only(parameters), _only(buffers), weight, attr)[None]
+        else:
+            dims = (0, 0, _dim(weight, 1), _dim(attr, 2))
+            logits = vmap(one, in_dims=dims)(parameters, buffers, weight, attr)
         return logits if logits.dtype == torch.float64 else logits.float()
 
     def _loss(self, logits: Tensor) -> Tensor:
@@ -177,7 +188,7 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
     return torch.float64 if spec.precision == "float64" else torch.float32
 
 
-def _model(spec: RunSpec, task: Task) -> torch.nn.Module:
+def _model(spec: RunSpec, task: Task) -> Backbone | Plain:
     return build(
         spec.model,
         task.x.shape[1],
@@ -236,10 +247,3 @@ def matmul_precision(name: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def _autocast(name: str, device: torch.device) -> AbstractContextManager[Any]:
-    """The model in bfloat16 where torch sees fit; no copies are kept, which no capture allows."""
-    if name != "bfloat16":
-        return nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)

@@ -9,11 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from pdgnn.errors import InputError
+from pdgnn.ops.backends import kernels_for
 
-__all__ = ["RunState", "adamw_", "flat_parameters", "views"]
+__all__ = ["RunState", "adamw_", "flat_parameters", "flat_row", "views"]
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 """AdamW's, as in torch."""
+ALIGNED = 64
+"""Where a parameter may begin: matrix products are slow on what no wide load can reach."""
 
 
 @dataclass
@@ -86,32 +89,47 @@ def _shapes(row: dict[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]
 
 
 def flat_parameters(models: Iterable[nn.Module]) -> Tensor:
-    """The parameters of each model in one row, ``[R, P]``."""
-    return torch.stack(
-        [torch.cat([p.detach().flatten() for p in model.parameters()]) for model in models]
-    )
+    """The parameters of each model in one row, ``[R, P]``, each from a multiple of ALIGNED on."""
+    return torch.stack([flat_row([p.detach()[None] for p in m.parameters()])[0] for m in models])
 
 
-def views(flat: Tensor, model: nn.Module) -> dict[str, Tensor]:
-    """The parameters ``[R, ...]`` of R models like `model`, as leaves that share `flat`."""
+def flat_row(parts: Sequence[Tensor]) -> Tensor:
+    """Parts ``[R, ...]`` side by side ``[R, P]``, zeros between them where they do not fit."""
+    flat = [part.flatten(1) for part in parts]
+    pads = [part.new_zeros(1, 1).expand(len(part), -part.shape[1] % ALIGNED) for part in flat]
+    return torch.cat([t for pair in zip(flat, pads, strict=True) for t in pair], dim=1)
+
+
+def views(
+    flat: Tensor, model: nn.Module, whole: Tensor | None = None, wide: Sequence[str] = ()
+) -> dict[str, Tensor]:
+    """The parameters ``[R, ...]`` of R models like `model`, as leaves that share `flat`.
+
+    Those whose names begin with one of `wide` share `whole`, of the same layout, instead.
+    """
     parts, start = {}, 0
     for name, p in model.named_parameters():
-        part = flat[:, start : start + p.numel()].view(flat.shape[0], *p.shape)
+        source = whole if whole is not None and name.startswith(tuple(wide)) else flat
+        part = source[:, start : start + p.numel()].view(flat.shape[0], *p.shape)
         parts[name] = part.detach().requires_grad_()
-        start += p.numel()
+        start += p.numel() + -p.numel() % ALIGNED
     return parts
 
 
 def adamw_(state: RunState, grads: Tensor, lr: Tensor, weight_decay: Tensor) -> None:
-    """One step of AdamW on all runs, in place; grads ``[R, P]``, lr and weight_decay ``[R, 1]``.
+    """One step of AdamW on all runs, in place; grads ``[R, P]``, lr and weight_decay ``[R]``.
 
     `state.step` counts this step already. A run whose lr is 0 keeps its parameters.
     """
-    (beta1, beta2), step = BETAS, state.step[:, None].double()  # [R, 1]
-    state.parameters.mul_(1 - lr * weight_decay)
-    state.mean.lerp_(grads, 1 - beta1)
-    state.square.mul_(beta2).addcmul_(grads, grads, value=1 - beta2)
-    rate = (lr / (1 - torch.pow(beta1, step))).to(grads.dtype)
-    root = (1 - torch.pow(beta2, step)).sqrt().to(grads.dtype)
-    root = state.square.sqrt().div_(root).add_(EPS)  # [R, P]
-    state.parameters.sub_(torch.div(state.mean, root, out=root).mul_(rate))
+    step, lr = state.step.double(), lr.double()
+    kernels_for(grads).adamw_(
+        state.parameters,
+        state.mean,
+        state.square,
+        grads,
+        1 - lr * weight_decay,
+        lr / (1 - BETAS[0] ** step),
+        (1 - BETAS[1] ** step).sqrt(),
+        BETAS,
+        EPS,
+    )

@@ -1,0 +1,170 @@
+"""The kernels in Triton that follow no edges: dropout, activations, norms and AdamW.
+
+The same functions as in :mod:`pdgnn.ops.reference`; :mod:`pdgnn.ops.gpu` has the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from pdgnn.ops import gpu_rows as kernels
+from pdgnn.ops.reference import Noise
+
+__all__ = [
+    "ACC",
+    "activate",
+    "activate_backward",
+    "adamw_",
+    "dropout",
+    "launch",
+    "layer_norm",
+    "layer_norm_backward",
+]
+
+ACC = {torch.float64: tl.float64}
+"""The type of sums, where it is not float32."""
+BLOCK = 1024
+"""Entries of a program that goes through them one by one."""
+TILE = 2048
+"""Entries of a tile of whole rows."""
+WIDE = 512
+"""Columns of a tile whose rows need not be whole."""
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+    """Run a kernel, unless there is nothing to do."""
+    if min(grid) > 0:
+        kernel[grid](*args, **options)
+
+
+def _acc(x: Tensor) -> Any:
+    return ACC.get(x.dtype, tl.float32)
+
+
+def _noise(noise: Noise | None, instead: Tensor) -> tuple[Any, ...]:
+    """Pointers to rate, seed and step, the stride of the step from run to run, and the layer."""
+    if noise is None:
+        return instead, instead, instead, 0, 0
+    rate, seed, step, layer = noise
+    stride = 0 if step.numel() == 1 else 1
+    return rate.contiguous(), seed.contiguous(), step.contiguous(), stride, layer
+
+
+def _share(nodes: int, runs: int, rows: int) -> int:
+    """Nodes for each program of a kernel that sums over them: many, but enough programs."""
+    each = 64
+    while each > rows and triton.cdiv(nodes, each) * runs < 1024:
+        each //= 2
+    return max(each, rows)
+
+
+def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
+    """Dropout by run, step, layer and element; see :func:`pdgnn.ops.reference.dropout`."""
+    x = x.contiguous()
+    size, out = x[0].numel(), torch.empty_like(x)
+    launch(
+        kernels.dropout, (triton.cdiv(size, BLOCK), x.shape[0]),
+        x, out, *_noise((p, seed, step, layer), x), size, BLOCK=BLOCK, num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None) -> Tensor:
+    """GELU(dropout(h + bias)), or residual + dropout(h + bias), in one pass."""
+    h, bias = h.contiguous(), bias.contiguous()
+    other = h if residual is None else residual.contiguous()
+    runs, width = bias.shape
+    size, out = h[0].numel(), torch.empty_like(other)
+    launch(
+        kernels.activate, (triton.cdiv(size, BLOCK), runs),
+        h, bias, other, out, *_noise(noise, h), size, width,
+        NOISE=noise is not None, GELU=residual is None, ACC=_acc(h), BLOCK=BLOCK, num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def activate_backward(
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None
+) -> tuple[Tensor, Tensor]:
+    """Gradients to h and bias; see :func:`pdgnn.ops.reference.activate_backward`."""
+    g, h, bias = g.contiguous(), h.contiguous(), bias.contiguous()
+    runs, nodes, width = h.shape
+    columns = min(triton.next_power_of_2(width), WIDE)
+    rows = max(1, TILE // columns)
+    each = _share(nodes, runs, rows)
+    programs = triton.cdiv(nodes, each)
+    dh = torch.empty_like(h)
+    sums = h.new_empty(runs, programs, width, dtype=torch.promote_types(h.dtype, torch.float32))
+    launch(
+        kernels.activate_backward, (programs, runs, triton.cdiv(width, columns)),
+        g, h, bias, dh, sums, *_noise(noise, h), nodes, width,
+        NOISE=noise is not None, GELU=gelu, ACC=_acc(h), EACH=each, ROWS=rows, COLUMNS=columns,
+        num_warps=4,
+    )  # fmt: skip
+    return dh, sums.sum(dim=1).to(bias.dtype)
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """LayerNorm with its statistics; see :func:`pdgnn.ops.reference.layer_norm`."""
+    x, weight, bias = x.contiguous(), weight.contiguous(), bias.contiguous()
+    runs, nodes, width = x.shape
+    columns = triton.next_power_of_2(width)
+    rows = max(1, TILE // columns)
+    y = torch.empty_like(x, dtype=weight.dtype)
+    mean = x.new_empty(runs, nodes, dtype=torch.promote_types(x.dtype, torch.float32))
+    scale = torch.empty_like(mean)
+    launch(
+        kernels.layer_norm, (triton.cdiv(nodes, rows), runs),
+        x, weight, bias, y, mean, scale, nodes, width,
+        EPS=eps, ACC=_acc(x), ROWS=rows, COLUMNS=columns, num_warps=4,
+    )  # fmt: skip
+    return y, mean, scale
+
+
+def layer_norm_backward(
+    g: Tensor, passed: Tensor | None, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias; see :func:`pdgnn.ops.reference.layer_norm_backward`."""
+    g, x, weight = g.contiguous(), x.contiguous(), weight.contiguous()
+    runs, nodes, width = x.shape
+    columns = triton.next_power_of_2(width)
+    rows = max(1, TILE // columns)
+    each = _share(nodes, runs, rows)
+    programs = triton.cdiv(nodes, each)
+    dx = torch.empty_like(x)
+    sums = x.new_empty(2, runs, programs, width, dtype=mean.dtype)
+    launch(
+        kernels.layer_norm_backward, (programs, runs),
+        g, g if passed is None else passed.contiguous(), x, weight, mean.contiguous(),
+        scale.contiguous(), dx, sums[0], sums[1], nodes, width,
+        PASSED=passed is not None, ACC=_acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
+    )  # fmt: skip
+    dw, db = sums.sum(dim=2).to(weight.dtype)
+    return dx, dw, db
+
+
+def adamw_(
+    parameters: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    grads: Tensor,
+    decay: Tensor,
+    rate: Tensor,
+    root: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """One step of AdamW in one pass; see :func:`pdgnn.ops.reference.adamw_`."""
+    runs, size = parameters.shape
+    launch(
+        kernels.adamw, (triton.cdiv(size, BLOCK), runs),
+        parameters, mean, square, grads.contiguous(), decay, rate, root, size,
+        BETA1=betas[0], BETA2=betas[1], EPS=eps, ACC=_acc(parameters), BLOCK=BLOCK, num_warps=4,
+    )  # fmt: skip
