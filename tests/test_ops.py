@@ -21,6 +21,7 @@ from pdgnn.ops import (
     dropout,
     layer_norm,
     reference,
+    score_nodes,
     use_backend,
 )
 from pdgnn.ops.backends import kernels_for
@@ -61,6 +62,7 @@ class Case:
         self.attr = rng.normal(size=(edges, 2))
         self.w_edge = rng.normal(size=(heads, 2))
         self.mask = rng.integers(2, size=(edges, heads)) * 2.0
+        self.bias, self.att, self.att2 = rng.normal(size=(3, heads, channels))
 
     def edges(self, where: str = "cpu") -> Edges:
         index = torch.tensor(np.stack([self.source, self.target]))
@@ -186,6 +188,14 @@ def calls(case: Case, where: str):
         "no noise, residual": (
             ("weight", "w_edge", "attr"),
             lambda h, w, r: activate(h, w[:, 0], residual=r),
+        ),
+        "scores": (
+            ("x", "bias", "att", "att2"),
+            lambda h, b, s, d: torch.cat([t.flatten(1) for t in score_nodes(h, b, s, d)], dim=1),
+        ),
+        "scores, no bias": (
+            ("x", "att", "att2"),
+            lambda h, s, d: torch.cat([t.flatten(1) for t in score_nodes(h, None, s, d)], dim=1),
         ),
         "norm": (("weight", "w_edge"), lambda x, w: layer_norm(x, w[:, 0], w[:, 1])[0]),
         "norm and x": (
@@ -360,6 +370,17 @@ def test_activate_is_what_torch_would_do():
     torch.testing.assert_close(
         activate(h, bias, residual=residual, noise=noise), residual + dropped, atol=1e-6, rtol=0
     )
+
+
+@every_backend
+def test_the_terms_of_nodes_are_products(backend):
+    where, case = device(backend), Case(3, sources=300, heads=3, channels=5)
+    with use_backend(backend):
+        found = score_nodes(*case.tensors("x", "bias", "att", "att2", where=where))
+    x = case.x + case.bias
+    expected = x, (x * case.att).sum(axis=-1), (x * case.att2).sum(axis=-1)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.cpu(), b, atol=1e-12)
 
 
 @every_backend

@@ -17,7 +17,7 @@ from torch_geometric.utils import softmax
 from pdgnn.errors import InputError
 from pdgnn.nn.checks import check_heads
 from pdgnn.nn.features import SparseFeatures, times
-from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot
+from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot, score_nodes
 
 __all__ = [
     "AggregateBlock",
@@ -172,7 +172,7 @@ class AggregateBlock(nn.Module):
 
 
 class Attention(nn.Module):
-    """The scores of graph attention and the messages that they weigh, ``[N, D]`` to ``[N, D]``.
+    """The scores of graph attention and the messages that they weigh.
 
     The edge (j, i) has the score LeakyReLU(⟨a_src, h_j⟩ + ⟨a_dst, h_i⟩ + ⟨a_edge, W_e f_ij⟩) in
     each head, the last term only with `edge_dim`.
@@ -195,18 +195,19 @@ class Attention(nn.Module):
             if att is not None:  # as torch draws the weights of a Linear from `width` to 1
                 nn.init.uniform_(att, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))
 
-    def forward(self, h: Tensor, shared: Pass) -> Tensor:
-        """The messages to each node."""
+    def forward(self, h: Tensor, bias: Tensor | None, shared: Pass) -> tuple[Tensor, Tensor]:
+        """x = h + bias, and the messages of x to each node."""
         by_head = h.reshape(-1, self.heads, self.width)  # [N, H, C]
-        a_src, a_dst = node_scores(by_head, self.att_src, self.att_dst)  # [N, H] each
+        bias = None if bias is None else bias.reshape(self.heads, self.width)
+        x, a_src, a_dst = score_nodes(by_head, bias, self.att_src, self.att_dst)
         attr, w_edge = None, None
         if self.lin_edge is not None:
             attr = shared.edge_attr
             if attr is None:
                 raise InputError("this model attends to edge features; give edge_attr [E, 2]")
             w_edge = edge_scores(self.lin_edge.weight, self.att_edge)  # [H, edge_dim]
-        message = attend(by_head, a_src, a_dst, shared.edges, edge_attr=attr, w_edge=w_edge)
-        return message.flatten(1)
+        message = attend(x, a_src, a_dst, shared.edges, edge_attr=attr, w_edge=w_edge)
+        return x.flatten(1), message.flatten(1)
 
 
 class AttendBlock(nn.Module):
@@ -228,8 +229,7 @@ class AttendBlock(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
         """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
-        h = self.lin(x)
-        message = self.attention(h, shared)
+        h, message = self.attention(F.linear(x, self.lin.weight), self.lin.bias, shared)
         out: Tensor = self.feed_forward(_seen(h, message, self.sep), residual, shared.noise)
         return out
 

@@ -61,7 +61,7 @@ class PlainAttend(nn.Module):
 
     def forward(self, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
         """``[N, in]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, out]``."""
-        message = self.attention(times(x, self.lin.weight), shared)
+        _, message = self.attention(times(x, self.lin.weight), None, shared)
         return activate(message, self.lin.bias, noise=shared.noise.draw())
 
 

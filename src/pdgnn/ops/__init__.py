@@ -9,6 +9,7 @@ from pdgnn.ops.functional import (
     attend_dot,
     dropout,
     layer_norm,
+    score_nodes,
 )
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "attend_dot",
     "dropout",
     "layer_norm",
+    "score_nodes",
     "use_backend",
 ]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pdgnn.ops import library
 
-__all__ = ["Activate", "Aggregate", "Attend", "AttendDot", "Dropout", "LayerNorm"]
+__all__ = ["Activate", "Aggregate", "Attend", "AttendDot", "Dropout", "LayerNorm", "ScoreNodes"]
 
 
 class Aggregate(torch.autograd.Function):
@@ -172,3 +172,26 @@ class LayerNorm(torch.autograd.Function):
             return passed, None, None, None
         dx, dw, db = library.layer_norm_backward(g, passed, *ctx.saved_tensors)
         return dx, dw, db, None
+
+
+class ScoreNodes(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        x, a_src, a_dst = library.score_nodes(h, bias, att_src, att_dst)
+        return x, a_src, a_dst
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _, bias, att_src, att_dst = inputs
+        ctx.biased = bias is not None
+        ctx.save_for_backward(output[0], att_src, att_dst)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        g, g_src, g_dst = (t.contiguous() for t in grads)
+        dh, db, of_src, of_dst = library.score_nodes_backward(g, g_src, g_dst, *ctx.saved_tensors)
+        return dh, db if ctx.biased else None, of_src, of_dst

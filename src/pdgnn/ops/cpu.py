@@ -22,6 +22,8 @@ from pdgnn.ops.cpu_dense import (
     dropout,
     layer_norm,
     layer_norm_backward,
+    score_nodes,
+    score_nodes_backward,
 )
 from pdgnn.ops.cpu_numba import Arrays
 from pdgnn.ops.reference import KEEPS_BELOW, Gradients, Structure
@@ -41,6 +43,8 @@ __all__ = [
     "edge_sum",
     "layer_norm",
     "layer_norm_backward",
+    "score_nodes",
+    "score_nodes_backward",
     "sddmm",
     "spmm",
     "spmm_transposed",

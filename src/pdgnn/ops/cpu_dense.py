@@ -24,6 +24,8 @@ __all__ = [
     "dropout",
     "layer_norm",
     "layer_norm_backward",
+    "score_nodes",
+    "score_nodes_backward",
 ]
 
 
@@ -99,6 +101,42 @@ def layer_norm_backward(
     cpu_numba.run(kernels.layer_norm_backward, x.numel(), *inputs, *moments, *outputs)
     dw, db = _summed(sums.flatten(2)).chunk(2, dim=1)  # [B, 2 D]
     return dx, dw.contiguous(), db.contiguous()
+
+
+def score_nodes(
+    h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x = h + bias and its scores: :func:`pdgnn.ops.reference.score_nodes`."""
+    if not _alike(h, bias, att_src, att_dst):
+        return reference.score_nodes(h, bias, att_src, att_dst)
+    h, shape = h.contiguous(), h.shape[:1] + h.shape[2:]
+    x = h if bias is None else torch.empty_like(h)
+    a_src, a_dst = (torch.empty(h.shape[:3], dtype=h.dtype) for _ in range(2))
+    given = _NOTHING[h.dtype] if bias is None else _array(bias, shape)
+    inputs = (h.detach().numpy(), given, _array(att_src, shape), _array(att_dst, shape))
+    outputs = (x.detach().numpy(), a_src.numpy(), a_dst.numpy())
+    cpu_numba.run(kernels.score_nodes, h.numel(), *inputs, *outputs)
+    return x, a_src, a_dst
+
+
+def score_nodes_backward(
+    g: Tensor, g_src: Tensor, g_dst: Tensor, x: Tensor, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """All gradients: :func:`pdgnn.ops.reference.score_nodes_backward`."""
+    if not _alike(g, g_src, g_dst, x, att_src, att_dst):
+        return reference.score_nodes_backward(g, g_src, g_dst, x, att_src, att_dst)
+    shape, (batch, n, *by_head) = x.shape[:1] + x.shape[2:], x.shape
+    chunks = -(-n // kernels.ROWS)
+    dh, sums = torch.empty(x.shape, dtype=x.dtype), x.new_empty(batch, chunks, 3, *by_head)
+    inputs = (_array(g, x.shape), _array(g_src, x.shape[:3]), _array(g_dst, x.shape[:3]))
+    of_heads = (_array(att_src, shape), _array(att_dst, shape))
+    outputs = (dh.numpy(), sums.numpy())
+    work = x.numel()
+    cpu_numba.run(
+        kernels.score_nodes_backward, work, *inputs, _array(x, x.shape), *of_heads, *outputs
+    )
+    db, of_src, of_dst = _summed(sums.flatten(2)).view(batch, 3, *by_head).unbind(1)
+    return dh, db.contiguous(), of_src.contiguous(), of_dst.contiguous()
 
 
 def adamw_(

@@ -191,6 +191,46 @@ def layer_norm_backward(part: int, parts: int, args: Arrays) -> None:
 
 
 @kernel
+def score_nodes(part: int, parts: int, args: Arrays) -> None:
+    """x = h + bias (written only with a bias), ⟨att_src, x⟩ and ⟨att_dst, x⟩ of each head."""
+    h, bias, att_src, att_dst, x, a_src, a_dst = args
+    batch, n, heads, width = h.shape
+    chunks = (n + ROWS - 1) // ROWS
+    for k in _chunks(part, parts, batch, chunks):
+        b, start = k // chunks, k % chunks * ROWS
+        for i in range(start, min(start + ROWS, n)):
+            for v in range(heads):
+                if bias.size:
+                    for c in range(width):
+                        x[b, i, v, c] = h[b, i, v, c] + bias[b, v, c]
+                source = target = h.dtype.type(0)
+                for c in range(width):
+                    source += x[b, i, v, c] * att_src[b, v, c]
+                    target += x[b, i, v, c] * att_dst[b, v, c]
+                a_src[b, i, v], a_dst[b, i, v] = source, target
+
+
+@kernel
+def score_nodes_backward(part: int, parts: int, args: Arrays) -> None:
+    """∂h = g + g_src att_src + g_dst att_dst; sums ``[3, H, C]`` of ∂h, g_src x and g_dst x."""
+    g, g_src, g_dst, x, att_src, att_dst, dh, sums = args
+    batch, n, heads, width = x.shape
+    chunks = sums.shape[1]
+    for k in _chunks(part, parts, batch, chunks):
+        b, q = k // chunks, k % chunks
+        sums[b, q] = 0
+        for i in range(q * ROWS, min(q * ROWS + ROWS, n)):
+            for v in range(heads):
+                source, target = g_src[b, i, v], g_dst[b, i, v]
+                for c in range(width):
+                    u = g[b, i, v, c] + source * att_src[b, v, c] + target * att_dst[b, v, c]
+                    dh[b, i, v, c] = u
+                    sums[b, q, 0, v, c] += u
+                    sums[b, q, 1, v, c] += source * x[b, i, v, c]
+                    sums[b, q, 2, v, c] += target * x[b, i, v, c]
+
+
+@kernel
 def sum_of_chunks(part: int, parts: int, args: Arrays) -> None:
     """out = Σ_c sums_c: ``[B, chunks, K]`` to ``[B, K]``."""
     sums, out = args

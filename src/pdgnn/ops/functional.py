@@ -1,4 +1,4 @@
-"""`aggregate`, `attend`, `attend_dot`, `dropout`, `activate`, `layer_norm`: one run in, one out.
+"""The primitives: one run in, one run out.
 
 Under :func:`torch.func.vmap` many runs are one kernel launch (see :mod:`pdgnn.ops.library`). The
 form is picked by the device (see :mod:`pdgnn.ops.backends`): Triton on a GPU, numba on the CPU,
@@ -16,7 +16,7 @@ from pdgnn.errors import InputError
 from pdgnn.ops import autograd
 from pdgnn.ops.edges import Edges
 
-__all__ = ["activate", "aggregate", "attend", "attend_dot", "dropout", "layer_norm"]
+__all__ = ["activate", "aggregate", "attend", "attend_dot", "dropout", "layer_norm", "score_nodes"]
 
 
 # a batch of one is taken off by squeeze: the gradient of an index is written into zeros
@@ -128,3 +128,20 @@ def layer_norm(
     """
     y, same, *_ = _apply(autograd.LayerNorm, x[None], weight[None], bias[None], eps)
     return y.squeeze(0), same.squeeze(0)
+
+
+def score_nodes(
+    h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x = h + bias, and the terms of its nodes in the scores of :func:`attend`, in one pass.
+
+    h ``[N, H, C]``; bias (or None), att_src and att_dst ``[H, C]``. Gives x ``[N, H, C]``,
+    a_src = ⟨att_src, x⟩ and a_dst = ⟨att_dst, x⟩ ``[N, H]``, the latter in float32 at least.
+
+    >>> h, one = torch.tensor([[[1.0, 2.0]]]), torch.ones(1, 2)
+    >>> [t.flatten().tolist() for t in score_nodes(h, one, one, 2 * one)]
+    [[2.0, 3.0], [5.0], [10.0]]
+    """
+    tensors = [None if t is None else t[None] for t in (h, bias, att_src, att_dst)]
+    x, a_src, a_dst = _apply(autograd.ScoreNodes, *tensors)
+    return x.squeeze(0), a_src.squeeze(0), a_dst.squeeze(0)

@@ -26,6 +26,8 @@ from pdgnn.ops.gpu_dense import (
     launch,
     layer_norm,
     layer_norm_backward,
+    score_nodes,
+    score_nodes_backward,
 )
 from pdgnn.ops.reference import Gradients, Structure
 
@@ -42,6 +44,8 @@ __all__ = [
     "dropout",
     "layer_norm",
     "layer_norm_backward",
+    "score_nodes",
+    "score_nodes_backward",
     "sddmm",
     "spmm",
     "spmm_transposed",

@@ -24,6 +24,8 @@ __all__ = [
     "launch",
     "layer_norm",
     "layer_norm_backward",
+    "score_nodes",
+    "score_nodes_backward",
 ]
 
 ACC = {torch.float64: tl.float64}
@@ -148,6 +150,48 @@ def layer_norm_backward(
     )  # fmt: skip
     dw, db = sums.sum(dim=2).to(weight.dtype)
     return dx, dw, db
+
+
+def score_nodes(
+    h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x = h + bias and its scores; see :func:`pdgnn.ops.reference.score_nodes`."""
+    h, att_src, att_dst = h.contiguous(), att_src.contiguous(), att_dst.contiguous()
+    runs, nodes, heads, channels = h.shape
+    x = h if bias is None else torch.empty_like(h)
+    a_src = h.new_empty(h.shape[:3], dtype=torch.promote_types(h.dtype, torch.float32))
+    a_dst = torch.empty_like(a_src)
+    c = triton.next_power_of_2(channels)
+    rows = max(1, 2 * TILE // c)
+    launch(
+        kernels.score_nodes, (triton.cdiv(nodes * heads, rows), runs),
+        h, h if bias is None else bias.contiguous(), att_src, att_dst, x, a_src, a_dst,
+        nodes * heads, heads, channels,
+        BIAS=bias is not None, ACC=_acc(h), ROWS=rows, C=c, num_warps=4,
+    )  # fmt: skip
+    return x, a_src, a_dst
+
+
+def score_nodes_backward(
+    g: Tensor, g_src: Tensor, g_dst: Tensor, x: Tensor, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """All gradients; see :func:`pdgnn.ops.reference.score_nodes_backward`."""
+    runs, nodes, heads, channels = x.shape
+    width = heads * channels
+    columns = min(triton.next_power_of_2(width), WIDE)
+    rows = max(1, TILE // columns)
+    each = _share(nodes, runs, rows)
+    programs = triton.cdiv(nodes, each)
+    dh = torch.empty_like(x)
+    sums = g_src.new_empty(runs, programs, 3, heads, channels)
+    launch(
+        kernels.score_nodes_backward, (programs, runs, triton.cdiv(width, columns)),
+        g.contiguous(), g_src.contiguous(), g_dst.contiguous(), x.contiguous(),
+        att_src.contiguous(), att_dst.contiguous(), dh, sums, nodes, heads, channels, width,
+        ACC=_acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
+    )  # fmt: skip
+    db, of_src, of_dst = sums.sum(dim=1).to(att_src.dtype).unbind(1)
+    return dh, db, of_src, of_dst
 
 
 def adamw_(

@@ -164,6 +164,65 @@ def layer_norm_backward(
 
 
 @triton.jit(do_not_specialize=SIZES)
+def score_nodes(
+    h, bias, att_src, att_dst, x, a_src, a_dst, size, heads, channels,
+    BIAS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """A row is a head of a node; `size` is how many a run has."""
+    run = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, C)
+    both = (row < size)[:, None] & (c < channels)[None, :]
+    at = (run * size + row)[:, None] * channels + c[None, :]
+    of_head = (run * heads + row % heads)[:, None] * channels + c[None, :]
+    u = tl.load(h + at, mask=both, other=0.0).to(ACC)
+    if BIAS:
+        u += tl.load(bias + of_head, mask=both, other=0.0).to(ACC)
+        tl.store(x + at, u.to(x.dtype.element_ty), mask=both)
+        u = u.to(x.dtype.element_ty).to(ACC)
+    s = tl.sum(u * tl.load(att_src + of_head, mask=both, other=0.0).to(ACC), axis=1)
+    d = tl.sum(u * tl.load(att_dst + of_head, mask=both, other=0.0).to(ACC), axis=1)
+    tl.store(a_src + run * size + row, s, mask=row < size)
+    tl.store(a_dst + run * size + row, d, mask=row < size)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def score_nodes_backward(
+    g, g_src, g_dst, x, att_src, att_dst, dh, sums, nodes, heads, channels, width,
+    ACC: tl.constexpr, EACH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Programs take EACH nodes, ROWS at a time; `sums` are ∂bias, ∂att_src and ∂att_dst."""
+    run = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = c < width
+    head = c // channels
+    first = tl.program_id(0) * EACH
+    of_src = tl.load(att_src + run * width + c, mask=inside, other=0.0).to(ACC)
+    of_dst = tl.load(att_dst + run * width + c, mask=inside, other=0.0).to(ACC)
+    to_bias = tl.zeros([ROWS, COLUMNS], dtype=ACC)
+    to_src = tl.zeros([ROWS, COLUMNS], dtype=ACC)
+    to_dst = tl.zeros([ROWS, COLUMNS], dtype=ACC)
+    for start in range(0, EACH, ROWS):
+        row = (first + start + tl.arange(0, ROWS)).to(tl.int64)
+        both = (row < nodes)[:, None] & inside[None, :]
+        at = (run * nodes + row)[:, None] * width + c[None, :]
+        by_head = (run * nodes + row)[:, None] * heads + head[None, :]
+        s = tl.load(g_src + by_head, mask=both, other=0.0).to(ACC)
+        d = tl.load(g_dst + by_head, mask=both, other=0.0).to(ACC)
+        value = tl.load(x + at, mask=both, other=0.0).to(ACC)
+        u = tl.load(g + at, mask=both, other=0.0).to(ACC)
+        u += s * of_src[None, :] + d * of_dst[None, :]
+        tl.store(dh + at, u.to(dh.dtype.element_ty), mask=both)
+        to_bias += u
+        to_src += s * value
+        to_dst += d * value
+    place = (run * tl.num_programs(0) + tl.program_id(0)) * 3 * width + c
+    tl.store(sums + place, tl.sum(to_bias, axis=0), mask=inside)
+    tl.store(sums + place + width, tl.sum(to_src, axis=0), mask=inside)
+    tl.store(sums + place + 2 * width, tl.sum(to_dst, axis=0), mask=inside)
+
+
+@triton.jit(do_not_specialize=SIZES)
 def adamw(
     parameters, mean, square, grads, decay, rate, root, size,
     BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr, ACC: tl.constexpr,

@@ -187,6 +187,25 @@ def layer_norm_backward(
     return dx, dw, db
 
 
+@_op
+def score_nodes(
+    h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    x, a_src, a_dst = kernels_for(h).score_nodes(h, bias, att_src, att_dst)
+    return x.clone() if x is h else x, a_src, a_dst
+
+
+@_op
+def score_nodes_backward(
+    g: Tensor, g_src: Tensor, g_dst: Tensor, x: Tensor, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients to h, bias, att_src and att_dst."""
+    dh, db, of_src, of_dst = kernels_for(x).score_nodes_backward(
+        g, g_src, g_dst, x, att_src, att_dst
+    )
+    return dh, db, of_src, of_dst
+
+
 def _noise(
     p: Tensor | None, seed: Tensor | None, step: Tensor | None, layer: int
 ) -> tuple[Tensor, Tensor, Tensor, int] | None:
@@ -281,6 +300,17 @@ def _(g: Tensor, passed: Any, x: Tensor, weight: Tensor, *_: Any) -> tuple[Tenso
     return torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
 
 
+@_shapes_of(score_nodes)
+def _(h: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    a = _scores_like(h[..., 0])
+    return torch.empty_like(h), a, torch.empty_like(a)
+
+
+@_shapes_of(score_nodes_backward)
+def _(g: Tensor, g_src: Any, g_dst: Any, x: Any, att: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    return torch.empty_like(g), *(torch.empty_like(att) for _ in range(3))
+
+
 def _scores_like(a: Tensor) -> Tensor:
     """Scores are kept in float32 at least."""
     return a.new_empty(a.shape, dtype=torch.promote_types(a.dtype, torch.float32))
@@ -338,3 +368,5 @@ _register_vmap(activate, [0, 1, 2, 3, 4, 5])
 _register_vmap(activate_backward, [0, 1, 2, 3, 4, 5])
 _register_vmap(layer_norm, [0, 1, 2])
 _register_vmap(layer_norm_backward, [0, 1, 2, 3, 4, 5])
+_register_vmap(score_nodes, [0, 1, 2, 3])
+_register_vmap(score_nodes_backward, [0, 1, 2, 3, 4, 5])

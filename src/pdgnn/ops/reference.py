@@ -306,6 +306,32 @@ def layer_norm_backward(
     return dx.to(x.dtype), (g * z).sum(dim=1).to(weight.dtype), g.sum(dim=1).to(weight.dtype)
 
 
+def score_nodes(
+    h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x = h + bias, ⟨att_src, x⟩ and ⟨att_dst, x⟩ of each node and head.
+
+    h ``[B, N, H, C]``; bias, att_src and att_dst ``[B, H, C]``; the products are ``[B, N, H]``.
+    """
+    x = h if bias is None else h + bias[:, None]
+    wide = _wide(x)
+    a_src, a_dst = ((wide * _wide(att)[:, None]).sum(dim=-1) for att in (att_src, att_dst))
+    return x, a_src, a_dst
+
+
+def score_nodes_backward(
+    g: Tensor, g_src: Tensor, g_dst: Tensor, x: Tensor, att_src: Tensor, att_dst: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients to h (which is that to x), bias, att_src and att_dst.
+
+    ∂h = g + g_src att_src + g_dst att_dst, ∂bias = Σ_n ∂h, ∂att_src = Σ_n g_src x.
+    """
+    g_src, g_dst = g_src[..., None], g_dst[..., None]
+    dh = _wide(g) + g_src * att_src[:, None] + g_dst * att_dst[:, None]
+    of_src, of_dst = ((_wide(x) * to).sum(dim=1).to(att_src.dtype) for to in (g_src, g_dst))
+    return dh.to(g.dtype), dh.sum(dim=1).to(att_src.dtype), of_src, of_dst
+
+
 def adamw_(
     parameters: Tensor,
     mean: Tensor,
