@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -195,3 +196,8 @@ class ScoreNodes(torch.autograd.Function):
         g, g_src, g_dst = (t.contiguous() for t in grads)
         dh, db, of_src, of_dst = library.score_nodes_backward(g, g_src, g_dst, *ctx.saved_tensors)
         return dh, db if ctx.biased else None, of_src, of_dst
+
+
+for _function in (Activate, Aggregate, Attend, AttendDot, Dropout, LayerNorm, ScoreNodes):
+    # torch asks for it at every call
+    _function.forward.__signature__ = signature(_function.forward)  # type: ignore[attr-defined]

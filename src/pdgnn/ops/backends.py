@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -38,6 +39,11 @@ def kernels_for(x: Tensor) -> Any:
     name = _forced[-1] if _forced else {"cuda": "gpu", "cpu": "cpu"}.get(x.device.type, "reference")
     if name == "cpu" and x.dtype not in (torch.float32, torch.float64):
         name = "reference"
+    return _module(name)
+
+
+@cache
+def _module(name: str) -> Any:
     needs = BACKENDS[name]
     if needs is not None and find_spec(needs) is None:
         name = "reference"

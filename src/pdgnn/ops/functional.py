@@ -21,7 +21,7 @@ __all__ = ["activate", "aggregate", "attend", "attend_dot", "dropout", "layer_no
 
 # a batch of one is taken off by squeeze: the gradient of an index is written into zeros
 def _apply(function: Any, *args: Any) -> Any:
-    return function.apply(*args)
+    return function.apply(*args) if torch.is_grad_enabled() else function.forward(*args)
 
 
 def aggregate(x: Tensor, weight: Tensor, edges: Edges) -> Tensor:
