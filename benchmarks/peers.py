@@ -94,7 +94,7 @@ class Training:
         self.optimizer.step()
         self.net.eval()
         with torch.no_grad():
-            logits = self.net(self.x, *self.graph)
+            logits = self.net(self.x, *self.graph).float()
         val, test = scores(logits[None], self.y, self.held_out)[0].tolist()
         if val > self.best[0]:
             self.best = (val, test)

@@ -1,7 +1,7 @@
 """The whole protocol, 10 splits trained and evaluated for 1000 steps: pdgnn and PyG side by side.
 
     python benchmarks/training.py --device cuda                    # what is not there yet
-    python benchmarks/training.py --device cuda --precision tf32
+    python benchmarks/training.py --device cuda --precision tf32   # or bfloat16
     python benchmarks/training.py --device cpu                     # widths 64 and 512, one split
     python benchmarks/training.py --check                          # both compute the same
     python benchmarks/training.py --table                          # prints, measures nothing
@@ -126,10 +126,22 @@ def peer_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tupl
         torch.manual_seed(split)
         net = peers.Net(case.model, (task.x.shape[1], case.width, task.out_channels), case.depth)
         training = peers.Training(net, task, split, edges, on_edges)
+        step = autocast(training.step, case) if case.precision == "bfloat16" else training.step
         for _ in range(3 if case.device == "cuda" else 1):
-            training.step()
-        yield training.step, 1
-        del net, training
+            step()
+        yield step, 1
+        del net, training, step
+
+
+def autocast(step: Callable[[], Any], case: Case) -> Callable[[], Any]:
+    """The step of a peer in bfloat16, as PyTorch has it."""
+    import torch
+
+    def cast() -> None:
+        with torch.autocast(case.device, dtype=torch.bfloat16):
+            step()
+
+    return cast
 
 
 def run_case(case: Case, task: Any, inputs: Any, clock: Clock) -> common.Row:
@@ -318,7 +330,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--widths", help="default: 512 on a GPU, 64,512 on a CPU")
     parser.add_argument("--depth", type=int, default=5)
-    parser.add_argument("--precision", choices=("float32", "tf32"), default="float32")
+    parser.add_argument("--precision", choices=("float32", "tf32", "bfloat16"), default="float32")
     parser.add_argument("--steps", type=int, help="at least; default: 20 on a GPU, 2 on a CPU")
     parser.add_argument("--splits", type=int, help="default: 10 on a GPU, 1 on a CPU")
     parser.add_argument("--seconds", type=float, default=3.0, help="at least, of all splits")

@@ -198,6 +198,14 @@ class ScoreNodes(torch.autograd.Function):
         return dh, db if ctx.biased else None, of_src, of_dst
 
 
-for _function in (Activate, Aggregate, Attend, AttendDot, Dropout, LayerNorm, ScoreNodes):
-    # torch asks for it at every call
-    _function.forward.__signature__ = signature(_function.forward)  # type: ignore[attr-defined]
+_functions: tuple[Any, ...] = (
+    Activate,
+    Aggregate,
+    Attend,
+    AttendDot,
+    Dropout,
+    LayerNorm,
+    ScoreNodes,
+)
+for _function in _functions:
+    _function.forward.__signature__ = signature(_function.forward)  # torch asks at every call
