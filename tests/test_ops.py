@@ -441,6 +441,30 @@ def test_a_hub_is_dealt_out_and_put_together_again(backend):
 
 
 @every_backend
+def test_indices_of_64_bits_give_the_same_bits(backend, monkeypatch):
+    where = device(backend)
+    case = Case(0, sources=9, targets=9, edges=90, heads=2, channels=5)
+    narrow = calls(case, where)
+    made = Edges.from_edge_index
+
+    def wide_edges(*args, **options):
+        edges = made(*args, **options)
+        return Edges(*(t.long() for t in edges.tensors()), order=edges.order)
+
+    monkeypatch.setattr(Edges, "from_edge_index", wide_edges)
+    wide = calls(case, where)
+    assert case.edges().col.dtype == torch.int64
+    for name in ("aggregate", "features", "attend_dot"):
+        names, function = narrow[name]
+        tensors = case.tensors(*names, where=where, grad=True)
+        with use_backend(backend):
+            found, expected = wide[name][1](*tensors), function(*tensors)
+            grads = [torch.autograd.grad(t.sin().sum(), tensors) for t in (found, expected)]
+        assert torch.equal(found, expected)
+        assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+
+
+@every_backend
 def test_the_same_input_gives_the_same_bits(backend):
     where = device(backend)
     case = Case(0, sources=9, targets=9, edges=90, heads=2, channels=5)
