@@ -19,6 +19,7 @@ from filing import npz
 from pdgnn.cli import app
 from pdgnn.training import RunSpec, Task, loop, train
 from pdgnn.training.checkpoint import RunFolder
+from pdgnn.training.group import Group
 
 BOARD = "minesweeper-generated:size=6,seed=1"
 SMALL = ("--width", "8", "--heads", "2", "--depth", "1", "--steps", "4", "--lr", "0.01")
@@ -197,6 +198,20 @@ def test_a_folder_keeps_what_is_done():
     assert run(*words).stdout == first.stdout  # seconds and all
     more = json.loads(run(*words[:-4], "--splits", "0-2", "--folder", "runs", "--json").stdout)
     assert len(more["rows"][0]["runs"]) == 3
+
+
+def test_layers_computed_again_give_the_same_table(monkeypatch):
+    chosen, init = [], Group.__init__
+
+    def noted(self, *args, **options):
+        chosen.append(options["recompute"])
+        init(self, *args, **options)
+
+    monkeypatch.setattr(Group, "__init__", noted)
+    words = (BOARD, *SMALL, "--splits", "0,1")
+    one, other = (table(run(*words, *more).stdout)[1] for more in ((), ("--recompute",)))
+    assert one[:-1] == other[:-1]  # all but the seconds
+    assert chosen == [False, False, True, True]
 
 
 def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(monkeypatch):

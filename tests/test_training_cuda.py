@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 import torch
 
+from pdgnn import Graph
 from pdgnn.nn import MODELS
-from pdgnn.training import train
-from runs import TASKS, spec
+from pdgnn.training import Task, train
+from runs import TASKS, random_masks, spec
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 
@@ -80,3 +83,40 @@ def test_other_precisions_are_close(precision):
     exact, rough, exact_gt, rough_gt = curves(specs, device="cuda")
     np.testing.assert_allclose(rough[:, 0], exact[:, 0], atol=0.03)
     np.testing.assert_allclose(rough_gt[:, 0], exact_gt[:, 0], atol=0.03)
+
+
+@pytest.mark.parametrize("capture", [True, False])
+@pytest.mark.parametrize("model", ["mlp", "pd-gcn", "pd-gat-sep", "gt", "plain-pd-gat"])
+def test_layers_computed_again_give_the_same_numbers(model, capture):
+    specs = [
+        spec(model=model, precision="float64", depth=3, split=i, seed=i, gamma=0.5, dropout=0.3)
+        for i in range(3)
+    ]
+    options = {"device": "cuda", "capture": capture}
+    for most in (1, 3):
+        made, again = (curves(specs, **options, most_runs=most, recompute=r) for r in (False, True))
+        for a, b in zip(again, made, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("capture", [True, False])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_layers_computed_again_take_less_memory(precision, capture):
+    rng = np.random.default_rng(0)
+    graph = Graph.from_edge_index(rng.integers(0, 100_000, (2, 300_000)), 100_000)
+    x, y = rng.normal(size=(100_000, 8)).astype(np.float32), rng.integers(0, 3, 100_000)
+    tasks = {"large": Task.from_arrays(graph, x, y, random_masks(100_000, 1))}
+    run = spec(dataset="large", model="gat", depth=8, width=64, precision=precision)
+    options = {"tasks": tasks, "device": "cuda", "capture": capture, "curves": True}
+    train([run], **options)  # compiles, and fills what libraries keep for themselves
+    peaks, found = [], []
+    for recompute in (False, True):
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        found.append(train([run], **options, recompute=recompute)[0].curves)
+        peaks.append(torch.cuda.max_memory_allocated() - before)
+    near = 1e-4 if precision == "float32" else 1e-2
+    np.testing.assert_allclose(found[1][:, 0], found[0][:, 0], atol=near)
+    assert peaks[1] < 0.7 * peaks[0]

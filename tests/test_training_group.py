@@ -188,6 +188,36 @@ def test_early_stopping_does_not_depend_on_the_company():
     assert len({r.steps_run for r in together}) > 1
 
 
+def same_state(one: Group, other: Group) -> None:
+    """Bit for bit."""
+    for name, value in one.state.tensors().items():
+        torch.testing.assert_close(
+            getattr(other.state, name), value, rtol=0, atol=0, equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_layers_computed_again_train_with_the_same_bits(model):
+    for run in mixed(model, dataset="ring", precision="float32")[:2]:
+        same_state(trained(run, curves=True), trained(run, curves=True, recompute=True))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_layers_are_computed_again_in_every_precision(precision):
+    run = spec(model="pd-gat", depth=2, precision=precision)
+    same_state(trained(run), trained(run, recompute=True))
+
+
+@pytest.mark.parametrize("model", ["mlp", "pd-gcn", "pd-gat-sep", "gt", "plain-pd-gat"])
+def test_layers_of_many_runs_are_computed_again_at_once(model):
+    runs = mixed(model, dataset="board")
+    made, again = trained(*runs, curves=True), trained(*runs, curves=True, recompute=True)
+    for name, value in made.state.tensors().items():
+        mine = getattr(again.state, name)
+        torch.testing.assert_close(mine, value, rtol=1e-9, atol=1e-9, equal_nan=True)
+    assert made.results() == again.results()
+
+
 def test_parameters_come_from_the_seed_alone():
     torch.manual_seed(1)
     one = group(spec(seed=5), spec(seed=6))

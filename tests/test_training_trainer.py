@@ -98,6 +98,25 @@ def test_more_runs_at_once_give_the_same_scores():
             np.testing.assert_allclose(a.curves, b.curves, rtol=1e-6)
 
 
+def test_layers_computed_again_change_no_number(tmp_path, monkeypatch):
+    whole, again, init = go(RUNS, curves=True), [], Group.__init__
+
+    def noted(self, *args, **options):
+        again.append(options["recompute"])
+        init(self, *args, **options)
+
+    monkeypatch.setattr(Group, "__init__", noted)
+    same(go(RUNS, curves=True, recompute=True), whole)
+    assert again == [True] * 4
+    with pytest.raises(StopError):
+        go(RUNS, curves=True, recompute=True, folder=tmp_path, progress=stop_at(11))
+    again.clear()
+    same(go(RUNS, curves=True, folder=tmp_path), whole)  # the same runs to a folder
+    assert again == [False] * 3
+    wide = [replace(run, precision="float64") for run in RUNS]
+    assert go(wide, recompute=True, most_runs=4) == go(wide, most_runs=4)
+
+
 def test_a_run_has_its_own_data():
     ring = [replace(run, dataset="ring") for run in RUNS]
     found = go([*RUNS[:2], *ring[:2]], most_runs=4)
@@ -442,8 +461,11 @@ def test_a_group_that_does_not_fit_is_halved_and_a_single_run_is_an_error(monkey
             raise RuntimeError("capture failed")  # as ending a broken capture does
 
     monkeypatch.setattr(Group, "train_step", none)
-    with pytest.raises(InputError, match="a single run of gcn on board does not fit the memory"):
+    said = "a single run of gcn on board does not fit the memory of the device; "
+    with pytest.raises(InputError, match=rf"{said}let it recompute its layers \(--recompute\), or"):
         go(runs, most_runs=3)
+    with pytest.raises(InputError, match=f"{said}take a smaller width or depth"):
+        go(runs, most_runs=3, recompute=True)
 
 
 def test_other_errors_pass(monkeypatch):

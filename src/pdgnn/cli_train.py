@@ -73,6 +73,10 @@ def train_command(
         Precision, typer.Option(help="Arithmetic; tf32 and bfloat16 are for GPUs.")
     ] = Precision.float32,
     device: Annotated[Device, typer.Option(help="Where the runs train.")] = Device.cpu,
+    recompute: Annotated[
+        bool,
+        typer.Option("--recompute", help="Compute layers twice: much less memory, more time."),
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -149,6 +153,7 @@ def train_command(
             device=device.value,
             folder=folder,
             curves=curves is not None,
+            recompute=recompute,
         )
         from pdgnn.training.summary import summarize
 
@@ -251,6 +256,7 @@ def trained_with_progress(
     device: str,
     folder: Path | None,
     curves: bool = False,
+    recompute: bool = False,
 ) -> list[RunResult]:
     """Train, show how it goes, and say what is kept if it is stopped."""
     from pdgnn.training.trainer import train
@@ -258,7 +264,13 @@ def trained_with_progress(
     try:
         with _watching() as progress:
             return train(
-                specs, tasks=tasks, device=device, folder=folder, curves=curves, progress=progress
+                specs,
+                tasks=tasks,
+                device=device,
+                folder=folder,
+                curves=curves,
+                recompute=recompute,
+                progress=progress,
             )
     except KeyboardInterrupt as e:
         kept = "nothing is kept, as there was no --folder"

@@ -5,10 +5,12 @@ It is written for one run. Many runs are one :func:`torch.func.vmap` over their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vjp
 
 from pdgnn.nn.blocks import FeedForwardBlock, Noise, Pass, gelu
 from pdgnn.nn.checks import (
@@ -22,7 +24,9 @@ from pdgnn.nn.checks import (
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import Edges, layer_norm
 
-__all__ = ["Backbone", "BlockFactory", "Noisy", "Residual", "checked_pass"]
+__all__ = ["Backbone", "BlockFactory", "Noisy", "Residual", "checked_pass", "recomputed"]
+
+T = TypeVar("T")
 
 BlockFactory = Callable[[int, int], nn.Module]
 """Makes a block for (channels, heads)."""
@@ -43,6 +47,83 @@ class Residual(nn.Module):
         return out
 
 
+class _Recomputed(torch.autograd.Function):
+    """call(*tensors), which keeps these tensors alone and calls again in the backward pass.
+
+    Not `torch.utils.checkpoint`, whose second call knows nothing of the vmap of the first.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(call: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
+        return call(*tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.call, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        others = [None if need else t for t, need in zip(tensors, needed, strict=True)]
+
+        def of_needed(*given: Tensor) -> Tensor:
+            out: Tensor = ctx.call(*_merged(needed, given, others))
+            return out
+
+        asked = [t for t, need in zip(tensors, needed, strict=True) if need]
+        pull: Any = vjp(of_needed, *asked)[1]
+        found = pull(grads[0], retain_graph=False)  # each part is let go once it is used
+        return None, *_merged(needed, found, [None] * len(needed))
+
+
+def _merged(here: Sequence[bool], given: Iterable[T], others: Sequence[T]) -> list[T]:
+    """Those `given`, in their order, in the places `here`, and `others` in the other places."""
+    left = iter(given)
+    return [next(left) if h else other for h, other in zip(here, others, strict=True)]
+
+
+def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
+    """layer(x, shared), ``[N, in]`` to ``[N, out]``, keeping x and nothing of the layer's inside.
+
+    The backward pass computes the layer a second time, with the parameters and the dropout that it
+    had; so the layer must be a function of these, its input and `shared` alone.
+
+    >>> edges = Edges.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> noise = Noise(torch.tensor(0.5), torch.tensor(0), torch.tensor(1), active=True)
+    >>> layer, x = Residual(4, FeedForwardBlock(4)), torch.ones(2, 4, requires_grad=True)
+    >>> recomputed(layer, x, Pass(edges, None, None, noise)).shape, noise.drawn
+    (torch.Size([2, 4]), 2)
+    """
+    edges, noise, begun = shared.edges, shared.noise, shared.noise.drawn
+    parameters = dict(layer.named_parameters())  # now: others may stand here in the backward pass
+    names, dense = list(parameters), x if isinstance(x, Tensor) else None
+    sparse = None if isinstance(x, Tensor) else x
+
+    def call(
+        x: Tensor | None,
+        weight: Tensor | None,
+        attr: Tensor | None,
+        rate: Tensor,
+        seed: Tensor,
+        step: Tensor,
+        *values: Tensor,
+    ) -> Tensor:
+        own = Noise(rate, seed, step, active=noise.active)
+        own.drawn = begun  # the same masks the second time
+        args = (sparse if x is None else x, Pass(edges, weight, attr, own))
+        out: Tensor = functional_call(layer, dict(zip(names, values, strict=True)), args)
+        noise.drawn = own.drawn  # where the next layer goes on
+        return out
+
+    others = (shared.edge_weight, shared.edge_attr, noise.rate, noise.seed, noise.step)
+    apply: Any = _Recomputed.apply
+    result: Tensor = apply(call, dense, *others, *parameters.values())
+    return result
+
+
 class Noisy(nn.Module):
     """A model with dropout of its own: the buffers `rate`, `seed` and `step` say which masks.
 
@@ -52,6 +133,9 @@ class Noisy(nn.Module):
 
     wide: tuple[str, ...] = ()
     """Parameters, by how their names begin, that stay in float32 where layers are in bfloat16."""
+    recompute: bool = False
+    """Whether training keeps only the input of each layer, which the backward pass computes again:
+    less memory, more time, the same numbers."""
     rate: Tensor
     seed: Tensor
     step: Tensor
@@ -67,6 +151,13 @@ class Noisy(nn.Module):
         # A copy, as backward passes still need this step when the next one has begun.
         step = self.step.add_(1).clone() if self.training else self.step
         return Noise(self.rate.float(), self.seed, step, active=self.training)
+
+    def through(self, layer: nn.Module, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
+        """layer(x, shared), in the way that `recompute` says."""
+        if self.recompute and self.training and torch.is_grad_enabled():
+            return recomputed(layer, x, shared)
+        out: Tensor = layer(x, shared)
+        return out
 
 
 def checked_pass(
@@ -152,7 +243,7 @@ class Backbone(Noisy):
         h = gelu(self.lin_in, x, noise)
         shared = checked_pass(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
         for layer in self.layers:
-            h = layer(h, shared)
+            h = self.through(layer, h, shared)
         h, _ = layer_norm(h, self.norm_out.weight, self.norm_out.bias, eps=self.norm_out.eps)
         out: Tensor = self.lin_out(h)
         return out

@@ -106,6 +106,6 @@ class Plain(Noisy):
         dtype = self.lin_out.weight.dtype
         shared = checked_pass(x.shape[0], edges, edge_weight, edge_attr, dtype, self.noise())
         for layer in self.layers:
-            x = layer(x, shared)
+            x = self.through(layer, x, shared)
         out: Tensor = self.lin_out(x)
         return out

@@ -134,14 +134,15 @@ class Activate(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         h, bias, residual, *noise, ctx.layer = inputs
-        ctx.gelu, ctx.noisy = residual is None, noise[0] is not None
-        ctx.save_for_backward(h, bias, *(noise if ctx.noisy else ()))
+        ctx.gelu, ctx.noisy, ctx.dtype = residual is None, noise[0] is not None, h.dtype
+        values = (h,) if ctx.gelu else ()  # elsewhere only its type is needed
+        ctx.save_for_backward(bias, *(noise if ctx.noisy else ()), *values)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        h, bias, *noise = ctx.saved_tensors
-        noise = noise or [None, None, None]
-        g = grads[0].contiguous()
+        g, (bias, *saved) = grads[0].contiguous(), ctx.saved_tensors
+        noise = saved[:3] if ctx.noisy else [None, None, None]
+        h = saved[-1] if ctx.gelu else torch.empty_like(g, dtype=ctx.dtype)
         dh, dbias = library.activate_backward(g, h, bias, *noise, ctx.layer, ctx.gelu)
         return (dh, dbias, None if ctx.gelu else g, *[None] * 4)
 

@@ -42,8 +42,13 @@ class Group:
         device: torch.device,
         curves: bool = False,
         begun: Sequence[dict[str, Tensor] | None] = (),
+        recompute: bool = False,
     ) -> None:
-        """`inputs` and `begun`, the states of runs to go on with, are those of each run."""
+        """`inputs` and `begun`, the states of runs to go on with, are those of each run.
+
+        With `recompute` the backward pass computes each layer again, of which only the input is
+        kept.
+        """
         self.specs, self.device = list(specs), device
         self.whole = True  # whether the state is that between two steps
         first = specs[0]
@@ -54,6 +59,7 @@ class Group:
         )
         self.state = new.going_on(begun).to(device)
         self._model = models[0].to(device)
+        self._model.recompute = recompute
         self._x = compact_features(task.x.to(dtype)).to(device)
         self._y = task.y.to(device)
         masks = torch.stack([task.masks[spec.split] for spec in specs])  # [R, 3, N]

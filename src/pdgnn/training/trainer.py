@@ -40,6 +40,7 @@ def train(
     save_seconds: float = 60.0,
     most_runs: int | None = None,
     capture: bool = True,
+    recompute: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[RunResult]:
     """Train every run of `specs` and return a result for each, in their order.
@@ -61,6 +62,9 @@ def train(
         save_seconds: See `folder`.
         most_runs: The most runs to train at once; default: as many as fit on a GPU, 1 on a CPU.
         capture: Whether to capture the step as a CUDA graph, where there is a GPU.
+        recompute: Whether a layer keeps only its input and is computed again in the backward pass:
+            a fraction of the memory in some more time, for graphs that would not fit otherwise.
+            The numbers stay the same, and so does what `folder` knows a run by.
         progress: Called now and then.
     """
     job = _Job(
@@ -71,6 +75,7 @@ def train(
         _checked_seconds(save_seconds),
         _checked_most(most_runs),
         capture,
+        recompute,
         progress,
     )
     wanted = {spec.key: spec for spec in specs}
@@ -105,6 +110,7 @@ class _Job:
     save_seconds: float
     most_runs: int | None
     capture: bool
+    recompute: bool
     progress: Callable[[Progress], None] | None
     folder: RunFolder | None = None
     total: int = 0
@@ -200,7 +206,7 @@ class _Job:
             if _unless_too_large(partial(self._train_chunk, chunk)) is not None:
                 specs = specs[at_once:]
             elif len(chunk) == 1:
-                raise _too_large(chunk[0])
+                raise _too_large(chunk[0], recompute=self.recompute)
             else:
                 at_once = (len(chunk) + 1) // 2
 
@@ -210,7 +216,7 @@ class _Job:
         one = partial(self._group, specs[:1])
         fit = _unless_too_large(partial(runs_that_fit, one, len(specs), self.device))
         if fit is None:
-            raise _too_large(specs[0])
+            raise _too_large(specs[0], recompute=self.recompute)
         return fit
 
     def _group(self, specs: list[RunSpec]) -> Group:
@@ -221,6 +227,7 @@ class _Job:
             device=self.device,
             curves=self.curves,
             begun=[self.begun.get(spec.key) for spec in specs],
+            recompute=self.recompute,
         )
 
     def _train_chunk(self, specs: list[RunSpec]) -> list[RunResult]:
@@ -272,8 +279,9 @@ def _out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-def _too_large(spec: RunSpec) -> InputError:
+def _too_large(spec: RunSpec, *, recompute: bool) -> InputError:
+    first = "" if recompute else "let it recompute its layers (--recompute), or "
     return InputError(
         f"a single run of {spec.model} on {spec.dataset} does not fit the memory of the device; "
-        "take a smaller width or depth"
+        f"{first}take a smaller width or depth"
     )
