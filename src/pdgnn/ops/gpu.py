@@ -1,6 +1,6 @@
 """The kernels in Triton: the same functions as :mod:`pdgnn.ops.reference`, on a GPU.
 
-One program sums over the edges of one node, one head and one run, a block of edges at a time. Runs
+One program sums over the edges of one node and one run, a block of edges at a time. Runs
 are the slowest dimension of the grid, so that the x of the run at work stays in the L2 cache.
 Sums are taken in float32 (float64 for float64) and in a fixed order: the same input, the same bits.
 Nothing of size E × H × C is written; the backward pass recomputes the softmax from its log-sum.
@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pdgnn.ops import gpu_attention as attention
 from pdgnn.ops import gpu_kernels as kernels
 from pdgnn.ops.edges import HUB
 from pdgnn.ops.gpu_dense import (
@@ -191,7 +192,7 @@ def _attend(
     below, share = (torch.empty_like(out), torch.empty_like(lse)) if keep else (out, lse)
     scratch, stats = _scratch(x, parts, heads, 2, channels), _scratch(x, parts, heads, 3)
     launch(
-        kernels.attend, ((len(parts) + targets) * blocks, runs),
+        attention.attend, ((len(parts) + targets) * blocks, runs),
         x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, below,
         share, scratch, stats, rowptr, col, parts, len(parts), targets, sources, col.numel(),
         channels, heads, blocks, a_run,
@@ -223,7 +224,7 @@ def _attend_parts(
 ) -> None:
     runs, targets, heads, channels = out.shape
     launch(
-        kernels.attend_parts, (len(parts) * heads, runs),
+        attention.attend_parts, (len(parts) * heads, runs),
         scratch, stats, out, lse, below, share, rowptr, parts, len(parts), targets, channels, heads,
         KEEP=keep, HUB=HUB, ACC=_acc(out), C=triton.next_power_of_2(channels), num_warps=1,
     )  # fmt: skip
@@ -261,7 +262,7 @@ def attend_gradients(
     dz = x.new_empty(runs, edges, heads, dtype=_scores_dtype(x)) if need_dz else None
     scratch, scratch_a = _scratch(x, parts, heads, channels), _scratch(x, parts, 1, heads)
     launch(
-        kernels.attend_backward, (units * blocks, runs),
+        attention.attend_backward, (units * blocks, runs),
         g, x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), lse, inner, dx,
         da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, parts,
         len(parts), g.shape[1], sources, edges, channels, heads, blocks, a_run,
@@ -283,7 +284,7 @@ def _attend_inner(
     c = triton.next_power_of_2(channels)
     rows, each = inner.numel(), max(1, 2 * TILE // c)
     launch(
-        kernels.attend_inner, (triton.cdiv(rows, each),),
+        attention.attend_inner, (triton.cdiv(rows, each),),
         g, out.contiguous(), below.contiguous(), share.contiguous(), inner, da_dst, rows, channels,
         SLOPE=slope, ACC=_acc(g), C=c, ROWS=each, num_warps=4,
     )  # fmt: skip
@@ -297,14 +298,15 @@ def attend_dot(
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
     targets, parts = q.shape[1], structure[6]
-    c, e = _blocks(channels, structure[1].numel(), targets)
+    hb, c, e = _heads_tile(v, structure[1].numel(), targets)
+    blocks = triton.cdiv(heads, hb)
     out, lse = _messages(v, targets)
     scratch, stats = _scratch(v, parts, heads, 2, channels), _scratch(v, parts, heads, 3)
     launch(
-        kernels.attend_dot, ((len(parts) + targets) * heads, runs),
+        attention.attend_dot, ((len(parts) + targets) * blocks, runs),
         q, k, v, out, lse, scratch, stats, *structure[:2], parts, len(parts), targets, sources,
-        channels, heads,
-        SCALE=scale, HUB=HUB, ACC=_acc(q), C=c, E=e, num_warps=1,
+        channels, heads, blocks,
+        SCALE=scale, HUB=HUB, ACC=_acc(q), HB=hb, C=c, E=e, num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, out, lse, structure[0], parts, keep=False)
     return out, lse
@@ -324,16 +326,17 @@ def attend_dot_backward(
     g, q, k, v = g.contiguous(), q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
     edges, parts = structure[4].numel(), structure[7]
-    c, e = _blocks(channels, edges, sources)
+    hb, c, e = _heads_tile(v, edges, sources)
+    blocks = triton.cdiv(heads, hb)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
-    ds = q.new_empty(runs, heads, edges, dtype=_scores_dtype(q))
+    ds = q.new_empty(runs, edges, heads, dtype=_scores_dtype(q))
     scratch_k, scratch_v = (_scratch(k, parts, heads, channels) for _ in range(2))
     launch(
-        kernels.attend_dot_backward, ((len(parts) + sources) * heads, runs),
+        attention.attend_dot_backward, ((len(parts) + sources) * blocks, runs),
         g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, scratch_k, scratch_v,
-        *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads,
-        SCALE=scale, HUB=HUB, ACC=_acc(q), C=c, E=e, num_warps=1,
+        *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads, blocks,
+        SCALE=scale, HUB=HUB, ACC=_acc(q), HB=hb, C=c, E=e, num_warps=1,
     )  # fmt: skip
     _add_parts(scratch_k, dk, structure[3], parts)
     _add_parts(scratch_v, dv, structure[3], parts)
-    return dk, dv, ds.transpose(1, 2)
+    return dk, dv, ds
