@@ -69,11 +69,16 @@ def write_rows(path: Path, rows: list[Row]) -> None:
         partial.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 
 
-def in_child(script: str, arguments: Sequence[str], limit: float) -> Row:
+def in_child(
+    script: str, arguments: Sequence[str], limit: float, environment: dict[str, str] | None = None
+) -> Row:
     """What `script` prints as JSON, run by a process of its own, stopped after `limit` seconds."""
+    env = {**os.environ, **(environment or {})}
     command = [sys.executable, "-W", "ignore", script, *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=False, env=env
+        )
     except subprocess.TimeoutExpired:
         return {"seconds": None, "limit": limit, "note": f"stopped after {limit:g} s"}
     if done.returncode:

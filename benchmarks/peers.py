@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from torch_geometric.nn import GATConv, GCNConv
 
+from pdgnn.nn import build
 from pdgnn.nn.inputs import GraphInputs
 from pdgnn.training import Task
 from pdgnn.training.metrics import scores
@@ -128,3 +129,36 @@ def copy_weights(net: Net, ours: Any) -> None:
                 getattr(theirs.conv, att).copy_(getattr(own.attention, att)[None])
         theirs.conv.lin.weight.copy_(first.weight)
         theirs.conv.bias.copy_(first.bias)
+
+
+def check(case: Any, task: Task, inputs: GraphInputs) -> bool:
+    """Whether the logits of both sides agree, with the same weights, without dropout."""
+    inputs = inputs.to(case.device)
+    ours: Any = build(
+        case.model,
+        task.x.shape[1],
+        task.out_channels,
+        hidden_channels=case.width,
+        depth=case.depth,
+        heads=HEADS,
+    )
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():  # norms too are of no special values
+        for p in ours.parameters():
+            p.add_(torch.randn(p.shape, generator=generator), alpha=0.05)
+    net = Net(case.model, (task.x.shape[1], case.width, task.out_channels), case.depth)
+    copy_weights(net, ours)
+    x = task.x.to(case.device)
+    with torch.no_grad():
+        a = ours.eval().to(case.device)(x, inputs.edges, inputs.edge_weight, inputs.edge_attr)
+        sparse = case.side == "pyg-sparse"
+        b = net.eval().to(case.device)(x, *net_inputs(inputs, sparse=sparse))
+    off = float((a - b).abs().max() / a.abs().max().clamp(min=1.0))
+    sizes = [sum(p.numel() for p in module.parameters()) for module in (ours, net)]
+    good = off <= 1e-4 and sizes[0] == sizes[1]
+    print(
+        f"{case.graph:20} {case.model:7} {case.side:11} width {case.width}: logits differ by "
+        f"{off:.1e}, parameters {sizes[0]:,} and {sizes[1]:,}{'' if good else '  NOT THE SAME'}",
+        flush=True,
+    )
+    return good

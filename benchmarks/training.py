@@ -9,10 +9,12 @@
 PD-GCN and PD-GAT of depth 5 with the paper's α and γ. pdgnn trains by its trainer's own parts: on a
 GPU all splits at once in a captured step, on a CPU one after another. The peer is the same network
 of PyG's layers, trained split by split (benchmarks/peers.py); `pyg-sparse` gives GCNConv a
-torch.sparse matrix in place of an edge_index. Every measurement has a process of its own. Reading
-the graph and solving for φ are not timed; what comes before the clock (compilation, capture, the
-first steps) is kept apart as ``warm_up_seconds``. The clock runs for ``--steps`` steps of each
-split and for ``--seconds`` in all at least; its seconds are scaled to 10 splits of 1000 steps.
+torch.sparse matrix in place of an edge_index. `pdgnn-workers` is train(workers=) on a CPU: a
+process of one thread for each core, each with splits of its own. Every measurement has a process of
+its own. Reading the graph and solving for φ are not timed; what comes before the clock
+(compilation, capture, the first steps) is kept apart as ``warm_up_seconds``. The clock runs for
+``--steps`` steps of each split and for ``--seconds`` in all at least; its seconds are scaled to 10
+splits of 1000 steps.
 Memory is the peak of torch.cuda.max_memory_allocated, or of resident memory above that before the
 model was built. Rows are kept in ``results/training.json``; ``--readme`` copies the table into the
 README.
@@ -22,9 +24,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -34,7 +38,8 @@ import common
 
 GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
 MODELS = {"pd-gcn": "PD-GCN", "pd-gat": "PD-GAT"}
-SIDES = ("pdgnn", "pyg", "pyg-sparse")
+SIDES = ("pdgnn", "pdgnn-workers", "pyg", "pyg-sparse")
+OURS = SIDES[:2]
 SPLITS, STEPS = 10, 1000  # of the protocol
 SCRIPT = "training.py"
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy")
@@ -146,11 +151,11 @@ def autocast(step: Callable[[], Any], case: Case) -> Callable[[], Any]:
 
 def run_case(case: Case, task: Any, inputs: Any, clock: Clock) -> common.Row:
     """Seconds, scaled to the whole protocol, and what they were measured on."""
-    make = our_steps if case.side == "pdgnn" else peer_steps
+    make = our_steps if case.side in OURS else peer_steps
     begun = time.perf_counter()
     scaled, taken, splits, at_once, warm_up = 0.0, 0, 0, 0, None
     for step, size in make(case, task, inputs, clock.splits):
-        wait(case.device)
+        common.wait(case.device)
         warm_up = time.perf_counter() - begun if warm_up is None else warm_up
         each, count = timed(step, clock.steps, clock.seconds * size / clock.splits, case.device)
         scaled += each * STEPS
@@ -172,90 +177,27 @@ def timed(step: Callable[[], Any], steps: int, least: float, device: str) -> tup
         begun = time.perf_counter()
         for _ in range(steps):
             step()
-        wait(device)
+        common.wait(device)
         rounds.append(time.perf_counter() - begun)
     return median(rounds) / steps, steps * len(rounds)
-
-
-def wait(device: str) -> None:
-    import torch
-
-    if device == "cuda":
-        torch.cuda.synchronize()
 
 
 def measure_here(case: Case, clock: Clock) -> common.Row:
     """One measurement in this process."""
     import torch
 
-    if case.device == "cuda":
-        task, inputs = open_case(case, case.graph)
-        torch.cuda.reset_peak_memory_stats()
-        row = run_case(case, task, inputs, clock)
-        peak = torch.cuda.max_memory_allocated() / 2**20
-    else:
-        task, inputs = open_case(case, case.graph)
-        begun = time.perf_counter()
-        run_case(
-            case, *open_case(case, TINY), Clock(1, 1, 0)
-        )  # compiles, so that it is not counted
-        compiled = time.perf_counter() - begun
-        before = forget_peak()
-        row = run_case(case, task, inputs, clock)
-        peak = memory_mib("VmHWM") - before
-        row["warm_up_seconds"] += compiled
-    size = {"nodes": task.graph.num_nodes, "edges": task.graph.num_edges}
-    return row | size | {"peak_mib": round(peak, 1), "threads": torch.get_num_threads()}
-
-
-def forget_peak() -> float:
-    """Begin the peak of resident memory anew (Linux); MiB that are resident now."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return memory_mib("VmRSS")
-
-
-def memory_mib(name: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
-
-
-def check(case: Case) -> bool:
-    """Whether the logits of both sides agree, with the same weights, without dropout."""
-    import torch
-
-    import peers
-    from pdgnn.nn import build
-
     task, inputs = open_case(case, case.graph)
-    inputs = inputs.to(case.device)
-    ours: Any = build(
-        case.model,
-        task.x.shape[1],
-        task.out_channels,
-        hidden_channels=case.width,
-        depth=case.depth,
-        heads=peers.HEADS,
-    )
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():  # norms too are of no special values
-        for p in ours.parameters():
-            p.add_(torch.randn(p.shape, generator=generator), alpha=0.05)
-    net = peers.Net(case.model, (task.x.shape[1], case.width, task.out_channels), case.depth)
-    peers.copy_weights(net, ours)
-    x = task.x.to(case.device)
-    with torch.no_grad():
-        a = ours.eval().to(case.device)(x, inputs.edges, inputs.edge_weight, inputs.edge_attr)
-        sparse = case.side == "pyg-sparse"
-        b = net.eval().to(case.device)(x, *peers.net_inputs(inputs, sparse=sparse))
-    off = float((a - b).abs().max() / a.abs().max().clamp(min=1.0))
-    sizes = [sum(p.numel() for p in module.parameters()) for module in (ours, net)]
-    good = off <= 1e-4 and sizes[0] == sizes[1]
-    print(
-        f"{case.graph:20} {case.model:7} {case.side:11} width {case.width}: logits differ by "
-        f"{off:.1e}, parameters {sizes[0]:,} and {sizes[1]:,}{'' if good else '  NOT THE SAME'}",
-        flush=True,
-    )
-    return good
+    begun = time.perf_counter()
+    if case.device == "cpu":  # compiles, so that it is not counted
+        run_case(case, *open_case(case, TINY), Clock(1, 1, 0))
+    compiled = time.perf_counter() - begun
+    row: common.Row = {}
+    before = common.held_bytes("cpu") if case.device == "cpu" else 0
+    peak = common.peak_bytes(lambda: row.update(run_case(case, task, inputs, clock)), case.device)
+    row["warm_up_seconds"] += compiled
+    peak_mib = round((peak - before) / 2**20, 1)
+    size = {"nodes": task.graph.num_nodes, "edges": task.graph.num_edges}
+    return row | size | {"peak_mib": peak_mib, "threads": torch.get_num_threads()}
 
 
 def table(rows: list[common.Row]) -> str:
@@ -271,7 +213,7 @@ def table(rows: list[common.Row]) -> str:
 def caption(rows: list[common.Row]) -> str:
     first = rows[0]
     done = [r for r in rows if r["seconds"] is not None]
-    steps = [r["steps"] * r["at_once"] // r["splits"] for r in done]
+    steps = [r["steps"] // max(1, r["splits"] // r["at_once"]) for r in done]
     splits = sorted({r["splits"] for r in done})
     measured = f"{min(steps)} to {max(steps)} steps" if steps else "no steps"
     of_splits = f"{' or '.join(map(str, splits))} split{'' if splits == [1] else 's'}"
@@ -317,9 +259,10 @@ def shown_memory(row: common.Row | None) -> str:
 
 
 def ratio(found: dict[str, common.Row]) -> str:
-    peers = [r["seconds"] for s, r in found.items() if s != "pdgnn" and r["seconds"] is not None]
-    own = found.get("pdgnn", {}).get("seconds")
-    return f"{min(peers) / own:.1f}" if peers and own else ""
+    done = {s: r["seconds"] for s, r in found.items() if r["seconds"] is not None}
+    peers = [seconds for s, seconds in done.items() if s not in OURS]
+    own = [seconds for s, seconds in done.items() if s in OURS]
+    return f"{min(peers) / min(own):.1f}" if peers and own else ""
 
 
 def read_options() -> argparse.Namespace:
@@ -345,6 +288,13 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def exists(model: str, side: str, device: str) -> bool:
+    """GATConv takes no sparse matrix, and a GPU needs no workers."""
+    return (model, side) != ("pd-gat", "pyg-sparse") and (
+        (device, side) != ("cuda", "pdgnn-workers")
+    )
+
+
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """The two sides of a case one after the other."""
     widths = options.widths or ("512" if options.device == "cuda" else "64,512")
@@ -352,7 +302,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
         for model in options.models.split(","):
             for width in map(int, widths.split(",")):
                 for side in options.sides.split(","):
-                    if (model, side) != ("pd-gat", "pyg-sparse"):  # GATConv has no such form
+                    if exists(model, side, options.device):
                         yield Case(
                             *(graph, model, side, options.device),
                             *(width, options.depth, options.precision),
@@ -371,7 +321,8 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
             continue
         child = ["--child", json.dumps(asdict(case)), json.dumps(asdict(clock))]
         child += ["--memory", str(options.memory)]
-        row = asdict(case) | common.in_child(__file__, child, options.limit)
+        workers = os.cpu_count() or 1 if case.side == "pdgnn-workers" else 1
+        row = asdict(case) | in_children(child, options.limit, workers)
         row["command"] = (
             f"python benchmarks/{SCRIPT} --graphs {case.graph} --models {case.model} "
             f"--sides {case.side} --device {case.device} --widths {case.width} "
@@ -385,6 +336,23 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
     return rows
 
 
+def in_children(child: list[str], limit: float, workers: int) -> common.Row:
+    """A measurement in a process of its own, or in several with one thread each, at one time."""
+    if workers == 1:
+        return common.in_child(__file__, child, limit)
+    single = {"OMP_NUM_THREADS": "1"}
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [
+            pool.submit(common.in_child, __file__, child, limit, single) for _ in range(workers)
+        ]
+        rows = [future.result() for future in futures]
+    if any(row["seconds"] is None for row in rows):
+        return next(row for row in rows if row["seconds"] is None)
+    slowest = max(rows, key=lambda row: float(row["seconds"]))
+    total = {"seconds": slowest["seconds"] / workers, "at_once": workers}
+    return slowest | total | {"peak_mib": round(sum(row["peak_mib"] for row in rows), 1)}
+
+
 def main() -> None:
     options = read_options()
     if options.child:
@@ -396,7 +364,10 @@ def main() -> None:
         return
     if options.check:
         options.widths = options.widths or "64"
-        same = [check(case) for case in cases(options) if case.side != "pdgnn"]
+        import peers
+
+        found = (c for c in cases(options) if c.side not in OURS)
+        same = [peers.check(case, *open_case(case, case.graph)) for case in found]
         raise SystemExit(0 if all(same) else 1)
     rows = common.read_rows(options.results) if options.table else measure_missing(options)
     print(table(rows))
