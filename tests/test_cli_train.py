@@ -370,7 +370,7 @@ def test_a_person_who_watches_sees_how_far_it_is_and_stdout_stays_pure():
 
 
 def test_without_a_terminal_a_line_is_said_now_and_then(monkeypatch):
-    monkeypatch.setattr("pdgnn.cli_train.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("pdgnn.cli_progress.LINE_SECONDS", 0.0)
     monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
     said = run(BOARD, *SMALL, "-m", "gcn", "--splits", "0,1").stderr.splitlines()
     assert len(said) == 10

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from pdgnn.cli_options import Device
+from pdgnn.cli_progress import WorkersOption, trained_with_progress
 from pdgnn.terminal import tell, wrapped_errors
 
 __all__ = ["reproduce_command"]
@@ -30,6 +31,7 @@ def reproduce_command(
         bool, typer.Option("--quick", help="A small version: minutes on a laptop.")
     ] = False,
     device: Annotated[Device, typer.Option(help="Where the runs train.")] = Device.cpu,
+    workers: WorkersOption = 1,
 ) -> None:
     """Run one of the paper's experiments, and write its numbers and pictures.
 
@@ -42,7 +44,6 @@ def reproduce_command(
     pdgnn reproduce figure1 --device cuda -o results/figure1
     """
     with wrapped_errors():
-        from pdgnn.cli_train import trained_with_progress
         from pdgnn.experiments.figure1 import FULL, QUICK, figure1, figure1_specs
         from pdgnn.output import whole_file
         from pdgnn.report.figure1 import draw_figure1
@@ -50,7 +51,9 @@ def reproduce_command(
 
         need_matplotlib()
         plan = QUICK if quick else FULL
-        results = trained_with_progress(figure1_specs(plan), device=device.value, folder=output)
+        results = trained_with_progress(
+            figure1_specs(plan), device=device.value, folder=output, workers=workers
+        )
         figure = figure1(results, plan)
         with whole_file(output / "figure1.csv") as partial:
             partial.write_text(figure.to_csv(), encoding="utf-8")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import product
@@ -16,18 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pdgnn.cli_options import Device, GraphArgument, RootOption, ScopeOption
+from pdgnn.cli_progress import WorkersOption, trained_with_progress
 from pdgnn.terminal import show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
-    from pdgnn.training import Progress, RunResult, RunSpec, Task
+    from pdgnn.training import RunResult, RunSpec, Task
     from pdgnn.training.summary import Summary
 
-__all__ = ["train_command", "trained_with_progress"]
+__all__ = ["train_command"]
 
 MOST_NUMBERS = 10_000
 """In a list such as 0-9."""
-LINE_SECONDS = 30.0
-"""How often a line says how far it is, where there is no terminal to show it on."""
 
 
 class Precision(StrEnum):
@@ -77,6 +74,7 @@ def train_command(
         bool,
         typer.Option("--recompute", help="Compute layers twice: much less memory, more time."),
     ] = False,
+    workers: WorkersOption = 1,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -154,6 +152,7 @@ def train_command(
             folder=folder,
             curves=curves is not None,
             recompute=recompute,
+            workers=workers,
         )
         from pdgnn.training.summary import summarize
 
@@ -249,37 +248,6 @@ def _check_places(
         check_output(report, [".html"], force=True)
 
 
-def trained_with_progress(
-    specs: list[RunSpec],
-    *,
-    tasks: dict[str, Task] | None = None,
-    device: str,
-    folder: Path | None,
-    curves: bool = False,
-    recompute: bool = False,
-) -> list[RunResult]:
-    """Train, show how it goes, and say what is kept if it is stopped."""
-    from pdgnn.training.trainer import train
-
-    try:
-        with _watching() as progress:
-            return train(
-                specs,
-                tasks=tasks,
-                device=device,
-                folder=folder,
-                curves=curves,
-                recompute=recompute,
-                progress=progress,
-            )
-    except KeyboardInterrupt as e:
-        kept = "nothing is kept, as there was no --folder"
-        if folder is not None:
-            kept = f"what is done is in {folder}; run the same command again to go on"
-        tell(f"stopped; {kept}")
-        raise typer.Exit(130) from e
-
-
 def _print_results(task: Task, rows: Sequence[Summary], as_json: bool) -> None:
     if as_json:
         from pdgnn.training.summary import chosen
@@ -332,68 +300,3 @@ def _write_curves(path: Path, results: Sequence[RunResult]) -> None:
                 rows.writerow(
                     [*run, step, *(f"{v:.7g}" if math.isfinite(v) else "" for v in numbers)]
                 )
-
-
-@contextmanager
-def _watching() -> Iterator[Callable[[Progress], None]]:
-    """What to call with the progress: a bar if a person is watching, else a line now and then."""
-    pace = _Pace()
-    if not sys.stderr.isatty():
-        yield pace.say_now_and_then
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    columns = (BarColumn(bar_width=20), TextColumn("{task.description}", markup=False))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task("preparing the graph", total=1.0)
-        yield lambda p: bar.update(shown, completed=_share(p), description=pace.line(p))
-
-
-class _Pace:
-    """How far a training is, and how long it may still take, in a line."""
-
-    def __init__(self) -> None:
-        self._first: tuple[float, float] | None = None
-        self._said = time.monotonic()
-
-    def line(self, p: Progress) -> str:
-        """A line on stderr."""
-        return f"{p.runs_done}/{p.runs} runs, {_under_way(p)}{self._left(_share(p))}"
-
-    def say_now_and_then(self, p: Progress) -> None:
-        """The line, if the last one is some time ago."""
-        line = self.line(p)
-        if time.monotonic() - self._said >= LINE_SECONDS:
-            self._said = time.monotonic()
-            tell(line)
-
-    def _left(self, share: float) -> str:
-        now = time.monotonic()
-        self._first = self._first or (share, now)
-        begun, since = self._first
-        if share <= begun:
-            return ""
-        seconds = int((now - since) * (1 - share) / (share - begun))
-        return f", {seconds // 60}:{seconds % 60:02d} left"
-
-
-def _share(p: Progress) -> float:
-    return (p.runs_done + len(p.specs) * p.step / p.steps) / p.runs
-
-
-def _under_way(p: Progress) -> str:
-    """``PD-GAT depth 5, step 40/1000, best val 91.20 and test 90.85 so far``."""
-    import math
-
-    from pdgnn.nn.models import MODELS
-
-    spec = p.specs[0]
-    found = [(v, t) for v, t in zip(p.val, p.test, strict=True) if not math.isnan(v)]
-    scores = ""
-    if found:
-        val, test = (100 * sum(column) / len(found) for column in zip(*found, strict=True))
-        scores = f", best val {val:.2f} and test {test:.2f} so far"
-    many = f"{len(p.specs)} of " if len(p.specs) > 1 else ""
-    return f"{many}{MODELS[spec.model].name} depth {spec.depth} at step {p.step}/{p.steps}{scores}"

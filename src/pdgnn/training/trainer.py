@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from pdgnn.training.checkpoint import Row, RunFolder
 from pdgnn.training.group import Group, dtype_of
 from pdgnn.training.loop import Progress, Watch, run_steps, runs_that_fit
 from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.state import RunState
 from pdgnn.training.task import Task
 
 __all__ = ["train"]
@@ -41,6 +42,7 @@ def train(
     most_runs: int | None = None,
     capture: bool = True,
     recompute: bool = False,
+    workers: int = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[RunResult]:
     """Train every run of `specs` and return a result for each, in their order.
@@ -65,7 +67,11 @@ def train(
         recompute: Whether a layer keeps only its input and is computed again in the backward pass:
             a fraction of the memory in some more time, for graphs that would not fit otherwise.
             The numbers stay the same, and so does what `folder` knows a run by.
-        progress: Called now and then.
+        workers: Processes, of one thread each, that the runs are dealt out to on a CPU: the more of
+            its cores are used, the sooner all are done. The numbers are those of
+            ``torch.set_num_threads(1)``. With more than one, a script must call this under
+            ``if __name__ == "__main__":``, as each of the processes imports it.
+        progress: Called now and then; with workers, of all runs that are under way.
     """
     job = _Job(
         {} if tasks is None else dict(tasks),
@@ -78,14 +84,15 @@ def train(
         recompute,
         progress,
     )
+    _check_workers(workers, job)
     wanted = {spec.key: spec for spec in specs}
     job.check(wanted.values())
     if folder is None:
-        found = job.run(wanted, None)
+        found = job.run(wanted, None, workers)
     else:
         kept = RunFolder(folder)
         with kept.held():
-            found = job.run(wanted, kept)
+            found = job.run(wanted, kept, workers)
     return [found[spec.key] for spec in specs]
 
 
@@ -101,6 +108,26 @@ def _checked_most(runs: int | None) -> int | None:
     return runs
 
 
+def _check_workers(workers: int, job: _Job) -> None:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be a whole number of at least 1, not {workers!r}")
+    if workers > 1 and job.device.type != "cpu":
+        raise InputError(
+            "workers share the cores of a CPU; a GPU trains many runs at once in one process: "
+            "leave workers at 1"
+        )
+    if workers > 1 and (job.most_runs or 1) > 1:
+        raise InputError("a worker trains one run at a time; give workers or most_runs, not both")
+
+
+class _Keeper(Protocol):
+    """Where results and states go: a folder, or the process that has it."""
+
+    def add_results(self, results: list[RunResult], /) -> None: ...
+    def save_state(self, specs: list[RunSpec], state: RunState, /) -> None: ...
+    def drop_states(self, finished: dict[str, RunResult], /) -> None: ...
+
+
 @dataclass
 class _Job:
     tasks: dict[str, Task]
@@ -112,7 +139,7 @@ class _Job:
     capture: bool
     recompute: bool
     progress: Callable[[Progress], None] | None
-    folder: RunFolder | None = None
+    folder: _Keeper | None = None
     total: int = 0
     results: dict[str, RunResult] = field(default_factory=dict)
     begun: dict[str, Row] = field(default_factory=dict)
@@ -132,7 +159,9 @@ class _Job:
                     f"{spec.split}"
                 )
 
-    def run(self, wanted: dict[str, RunSpec], folder: RunFolder | None) -> dict[str, RunResult]:
+    def run(
+        self, wanted: dict[str, RunSpec], folder: RunFolder | None, workers: int
+    ) -> dict[str, RunResult]:
         """The result of each run, by its key."""
         self.total, self.folder = len(wanted), folder
         if folder is not None:
@@ -141,11 +170,28 @@ class _Job:
             done = folder.results(curves=self.curves)
             self.results = {key: done[key] for key in wanted if key in done}
             self.begun = folder.states(wanted.keys() - done.keys(), curves=self.curves)
-        for group in self._by_shape([s for key, s in wanted.items() if key not in self.results]):
-            self._train_shape(group)
+        pending = [spec for key, spec in wanted.items() if key not in self.results]
+        if workers > 1:
+            from pdgnn.training.workers import train_in_workers
+
+            train_in_workers(self, pending, workers)
+        else:
+            self.train(pending)
         if folder is not None:
             folder.drop_states(self.results)
         return self.results
+
+    def train(self, specs: list[RunSpec]) -> None:
+        """Train these in this process."""
+        for group in self._by_shape(specs):
+            self._train_shape(group)
+
+    def keep(self, results: list[RunResult]) -> None:
+        """These runs are finished."""
+        self.results.update({r.spec.key: r for r in results})
+        if self.folder is not None:
+            self.folder.add_results(results)
+            self.folder.drop_states(self.results)
 
     def _task(self, spec: RunSpec) -> Task:
         if spec.dataset not in self.tasks:
@@ -240,10 +286,7 @@ class _Job:
                 self._save(group)
             raise
         results = group.results()
-        self.results.update({r.spec.key: r for r in results})
-        if self.folder is not None:
-            self.folder.add_results(results)
-            self.folder.drop_states(self.results)
+        self.keep(results)
         return results
 
     def _tell(self, group: Group, seconds: float) -> None:

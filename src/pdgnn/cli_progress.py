@@ -1,0 +1,123 @@
+"""Training for the commands: how far it is, for whoever watches, and what is kept if stopped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pdgnn.terminal import tell
+
+if TYPE_CHECKING:
+    from pdgnn.training import Progress, RunResult, RunSpec, Task
+
+__all__ = ["WorkersOption", "trained_with_progress"]
+
+LINE_SECONDS = 30.0
+"""How often a line says how far it is, where there is no terminal to show it on."""
+WorkersOption = Annotated[
+    int, typer.Option(help="Processes, a core each, that share the runs out on a CPU.")
+]
+
+
+def trained_with_progress(
+    specs: list[RunSpec],
+    *,
+    tasks: dict[str, Task] | None = None,
+    device: str,
+    folder: Path | None,
+    curves: bool = False,
+    recompute: bool = False,
+    workers: int = 1,
+) -> list[RunResult]:
+    """Train, show how it goes, and say what is kept if it is stopped."""
+    from pdgnn.training.trainer import train
+
+    try:
+        with _watching() as progress:
+            return train(
+                specs,
+                tasks=tasks,
+                device=device,
+                folder=folder,
+                curves=curves,
+                recompute=recompute,
+                workers=workers,
+                progress=progress,
+            )
+    except KeyboardInterrupt as e:
+        kept = "nothing is kept, as there was no --folder"
+        if folder is not None:
+            kept = f"what is done is in {folder}; run the same command again to go on"
+        tell(f"stopped; {kept}")
+        raise typer.Exit(130) from e
+
+
+@contextmanager
+def _watching() -> Iterator[Callable[[Progress], None]]:
+    """What to call with the progress: a bar if a person is watching, else a line now and then."""
+    pace = _Pace()
+    if not sys.stderr.isatty():
+        yield pace.say_now_and_then
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(bar_width=20), TextColumn("{task.description}", markup=False))
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task("preparing the graph", total=1.0)
+        yield lambda p: bar.update(shown, completed=_share(p), description=pace.line(p))
+
+
+class _Pace:
+    """How far a training is, and how long it may still take, in a line."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self._said = time.monotonic()
+
+    def line(self, p: Progress) -> str:
+        """A line on stderr."""
+        return f"{p.runs_done}/{p.runs} runs, {_under_way(p)}{self._left(_share(p))}"
+
+    def say_now_and_then(self, p: Progress) -> None:
+        """The line, if the last one is some time ago."""
+        line = self.line(p)
+        if time.monotonic() - self._said >= LINE_SECONDS:
+            self._said = time.monotonic()
+            tell(line)
+
+    def _left(self, share: float) -> str:
+        now = time.monotonic()
+        self._first = self._first or (share, now)
+        begun, since = self._first
+        if share <= begun:
+            return ""
+        seconds = int((now - since) * (1 - share) / (share - begun))
+        return f", {seconds // 60}:{seconds % 60:02d} left"
+
+
+def _share(p: Progress) -> float:
+    return (p.runs_done + len(p.specs) * p.step / p.steps) / p.runs
+
+
+def _under_way(p: Progress) -> str:
+    """``PD-GAT depth 5, step 40/1000, best val 91.20 and test 90.85 so far``."""
+    import math
+
+    from pdgnn.nn.models import MODELS
+
+    spec = p.specs[0]
+    found = [(v, t) for v, t in zip(p.val, p.test, strict=True) if not math.isnan(v)]
+    scores = ""
+    if found:
+        val, test = (100 * sum(column) / len(found) for column in zip(*found, strict=True))
+        scores = f", best val {val:.2f} and test {test:.2f} so far"
+    many = f"{len(p.specs)} of " if len(p.specs) > 1 else ""
+    return f"{many}{MODELS[spec.model].name} depth {spec.depth} at step {p.step}/{p.steps}{scores}"
