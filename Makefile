@@ -14,8 +14,9 @@ demo: $(READY)
 		--gamma 0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1 --depth 1 --width 64 --lr 0.01 \
 		--weight-decay 0.001 --dropout 0.1 --steps 150 --splits 0-2 --report demo/report.html
 
+# A process for each core, of one thread: threads that wait for each other's cores are slow.
 test: $(READY)
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 lint: $(READY)
 	$(BIN)/ruff check .
