@@ -30,7 +30,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -233,7 +232,7 @@ def one_table(rows: list[common.Row]) -> str:
         for model, label in MODELS.items():
             for width in sorted({r["width"] for r in rows}):
                 same = {"graph": graph, "model": model, "width": width}
-                found = {r["side"]: r for r in rows if same.items() <= r.items()}
+                found = {r["side"]: r for r in common.alike(rows, same)}
                 if not found:
                     continue
                 cells = [shown(found.get(s)) for s in sides]
@@ -279,11 +278,8 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3.0, help="at least, of all splits")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one measurement")
     parser.add_argument("--memory", type=float, default=16.0, help="GiB for one, on a CPU")
-    parser.add_argument("--results", type=Path, default=common.RESULTS / "training.json")
-    parser.add_argument("--again", action="store_true", help="measure anew what is there already")
+    common.add_results_options(parser, "training.json")
     parser.add_argument("--check", action="store_true", help="compare what both sides compute")
-    parser.add_argument("--table", action="store_true", help="print what was measured, run nothing")
-    parser.add_argument("--readme", action="store_true", help="copy the table into the README")
     parser.add_argument("--child", nargs=2, metavar=("CASE", "CLOCK"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -316,7 +312,7 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
     rows, here = common.read_rows(options.results), common.machine(PACKAGES)
     for case in cases(options):
         same = asdict(case) | {"machine": here["machine"]}
-        known = [r for r in rows if same.items() <= r.items()]
+        known = common.alike(rows, same)
         if known and not options.again:
             continue
         child = ["--child", json.dumps(asdict(case)), json.dumps(asdict(clock))]
@@ -372,7 +368,7 @@ def main() -> None:
     rows = common.read_rows(options.results) if options.table else measure_missing(options)
     print(table(rows))
     if options.readme:
-        common.copy_to_readme(SCRIPT, table(rows))
+        common.copy_to_readme(SCRIPT, table(rows), options.readme)
 
 
 if __name__ == "__main__":

@@ -184,13 +184,13 @@ class ScoreNodes(torch.autograd.Function):
         h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         x, a_src, a_dst = library.score_nodes(h, bias, att_src, att_dst)
-        return x, a_src, a_dst
+        return h.view_as(h) if bias is None else x, a_src, a_dst
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, bias, att_src, att_dst = inputs
+        h, bias, att_src, att_dst = inputs
         ctx.biased = bias is not None
-        ctx.save_for_backward(output[0], att_src, att_dst)
+        ctx.save_for_backward(output[0] if ctx.biased else h, att_src, att_dst)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -199,14 +199,6 @@ class ScoreNodes(torch.autograd.Function):
         return dh, db if ctx.biased else None, of_src, of_dst
 
 
-_functions: tuple[Any, ...] = (
-    Activate,
-    Aggregate,
-    Attend,
-    AttendDot,
-    Dropout,
-    LayerNorm,
-    ScoreNodes,
-)
-for _function in _functions:
-    _function.forward.__signature__ = signature(_function.forward)  # torch asks at every call
+for _name in __all__:
+    _forward = globals()[_name].forward
+    _forward.__signature__ = signature(_forward)  # torch asks for it at every call

@@ -38,7 +38,6 @@ __all__ = [
     "attend_dot",
     "attend_dot_backward",
     "attend_gradients",
-    "attend_keeping",
     "dropout",
     "edge_sum",
     "layer_norm",
@@ -148,12 +147,6 @@ def attend_backward(
         kernels.attend_backward, _work(x, layout), *layout, *inputs, _scalar(slope, dtype), *outputs
     )
     return dx, da_src, dz
-
-
-def attend_keeping(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`attend`; gradients need nothing besides."""
-    out, lse = attend(*args)
-    return out, lse, out.new_empty(0), out.new_empty(0)
 
 
 def attend_gradients(*args: Any) -> Gradients:

@@ -12,14 +12,13 @@ from typing import Any
 
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor
 
 from pdgnn.ops import gpu_attention as attention
 from pdgnn.ops import gpu_kernels as kernels
 from pdgnn.ops.edges import HUB
 from pdgnn.ops.gpu_dense import (
-    ACC,
+    acc,
     activate,
     activate_backward,
     adamw_,
@@ -29,6 +28,7 @@ from pdgnn.ops.gpu_dense import (
     layer_norm_backward,
     score_nodes,
     score_nodes_backward,
+    wide_type,
 )
 from pdgnn.ops.reference import Gradients, Structure
 
@@ -76,17 +76,9 @@ def _heads_tile(x: Tensor, edges: int, rows: int) -> tuple[int, int, int]:
     return min(triton.next_power_of_2(heads), max(1, TILE // (c * e))), c, e
 
 
-def _scores_dtype(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)
-
-
-def _acc(x: Tensor) -> Any:
-    return ACC.get(x.dtype, tl.float32)
-
-
 def _scratch(x: Tensor, parts: Tensor, *shape: int) -> Tensor:
     """Room for the sums of the parts of hubs, ``[B, parts, ...]``."""
-    return x.new_empty(x.shape[0], len(parts), *shape, dtype=_scores_dtype(x))
+    return x.new_empty(x.shape[0], len(parts), *shape, dtype=wide_type(x))
 
 
 def _add_parts(scratch: Tensor, out: Tensor, ptr: Tensor, parts: Tensor) -> None:
@@ -96,7 +88,7 @@ def _add_parts(scratch: Tensor, out: Tensor, ptr: Tensor, parts: Tensor) -> None
     launch(
         kernels.add_parts, (len(parts) * heads, runs, triton.cdiv(channels, c)),
         scratch, out, ptr, parts, len(parts), rows, channels, heads,
-        HUB=HUB, ACC=_acc(out), C=c, num_warps=1,
+        HUB=HUB, ACC=acc(out), C=c, num_warps=1,
     )  # fmt: skip
 
 
@@ -118,7 +110,7 @@ def _weighted_sum(
         x, weight, out, scratch, ptr, other, other if slot is None else slot, parts, len(parts),
         rows, sources, channels, heads, 0 if shared else weight.stride(0), weight.stride(1),
         0 if weight.shape[2] == 1 else weight.stride(2),
-        SLOTS=slot is not None, HUB=HUB, ACC=_acc(x), C=c, E=e, num_warps=1,
+        SLOTS=slot is not None, HUB=HUB, ACC=acc(x), C=c, E=e, num_warps=1,
     )  # fmt: skip
     _add_parts(scratch, out.view(runs, rows, heads, channels), ptr, parts)
     return out
@@ -141,11 +133,11 @@ def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
     _, col, row, *_ = structure
     runs, sources, heads, channels = x.shape
     c, e = _blocks(min(channels, WIDE), 32, 1)
-    out = x.new_empty(runs, col.numel(), heads, dtype=_scores_dtype(x))
+    out = x.new_empty(runs, col.numel(), heads, dtype=wide_type(x))
     launch(
         kernels.sddmm, (triton.cdiv(col.numel(), e), runs, heads),
         g, x, out, row, col, col.numel(), g.shape[1], sources, channels, heads,
-        ACC=_acc(x), C=c, E=e, num_warps=1,
+        ACC=acc(x), C=c, E=e, num_warps=1,
     )  # fmt: skip
     return out
 
@@ -196,7 +188,7 @@ def _attend(
         x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, below,
         share, scratch, stats, rowptr, col, parts, len(parts), targets, sources, col.numel(),
         channels, heads, blocks, a_run,
-        SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=HUB, ACC=_acc(x), HB=hb, C=c,
+        SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=HUB, ACC=acc(x), HB=hb, C=c,
         E=e, num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, below, share, rowptr, parts, keep=keep)
@@ -207,7 +199,7 @@ def _messages(x: Tensor, targets: int) -> tuple[Tensor, Tensor]:
     """Messages and log-sums, still to be written."""
     runs, _, heads, channels = x.shape
     out = x.new_empty(runs, targets, heads, channels)
-    return out, x.new_empty(runs, targets, heads, dtype=_scores_dtype(x))
+    return out, x.new_empty(runs, targets, heads, dtype=wide_type(x))
 
 
 def _attend_parts(
@@ -226,7 +218,7 @@ def _attend_parts(
     launch(
         attention.attend_parts, (len(parts) * heads, runs),
         scratch, stats, out, lse, below, share, rowptr, parts, len(parts), targets, channels, heads,
-        KEEP=keep, HUB=HUB, ACC=_acc(out), C=triton.next_power_of_2(channels), num_warps=1,
+        KEEP=keep, HUB=HUB, ACC=acc(out), C=triton.next_power_of_2(channels), num_warps=1,
     )  # fmt: skip
 
 
@@ -258,8 +250,8 @@ def attend_gradients(
     inner, da_dst = _attend_inner(g, out, below, share, a_dst, slope)
     dx, da_src = torch.empty_like(x), torch.empty_like(a_src)
     units = len(parts) + sources
-    dw = x.new_empty(runs, units, heads, count, dtype=_scores_dtype(x))
-    dz = x.new_empty(runs, edges, heads, dtype=_scores_dtype(x)) if need_dz else None
+    dw = x.new_empty(runs, units, heads, count, dtype=wide_type(x))
+    dz = x.new_empty(runs, edges, heads, dtype=wide_type(x)) if need_dz else None
     scratch, scratch_a = _scratch(x, parts, heads, channels), _scratch(x, parts, 1, heads)
     launch(
         attention.attend_backward, (units * blocks, runs),
@@ -267,7 +259,7 @@ def attend_gradients(
         da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, parts,
         len(parts), g.shape[1], sources, edges, channels, heads, blocks, a_run,
         SLOPE=slope, F=count, PADDED=triton.next_power_of_2(max(count, 1)), MASK=mask is not None,
-        SCORES=need_dz, HUB=HUB, ACC=_acc(x), HB=hb, C=c, E=e, num_warps=1,
+        SCORES=need_dz, HUB=HUB, ACC=acc(x), HB=hb, C=c, E=e, num_warps=1,
     )  # fmt: skip
     _add_parts(scratch, dx, t_rowptr, parts)
     _add_parts(scratch_a, da_src.view(runs, sources, 1, heads), t_rowptr, parts)
@@ -279,14 +271,14 @@ def _attend_inner(
 ) -> tuple[Tensor, Tensor]:
     """⟨g_i, out_i⟩ and the gradient to a_dst, ``[B, targets, H]`` each."""
     runs, targets, heads, channels = g.shape
-    inner = g.new_empty(runs, targets, heads, dtype=_scores_dtype(g))
+    inner = g.new_empty(runs, targets, heads, dtype=wide_type(g))
     da_dst = torch.empty_like(a_dst)
     c = triton.next_power_of_2(channels)
     rows, each = inner.numel(), max(1, 2 * TILE // c)
     launch(
         attention.attend_inner, (triton.cdiv(rows, each),),
         g, out.contiguous(), below.contiguous(), share.contiguous(), inner, da_dst, rows, channels,
-        SLOPE=slope, ACC=_acc(g), C=c, ROWS=each, num_warps=4,
+        SLOPE=slope, ACC=acc(g), C=c, ROWS=each, num_warps=4,
     )  # fmt: skip
     return inner, da_dst
 
@@ -306,7 +298,7 @@ def attend_dot(
         attention.attend_dot, ((len(parts) + targets) * blocks, runs),
         q, k, v, out, lse, scratch, stats, *structure[:2], parts, len(parts), targets, sources,
         channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=_acc(q), HB=hb, C=c, E=e, num_warps=1,
+        SCALE=scale, HUB=HUB, ACC=acc(q), HB=hb, C=c, E=e, num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, out, lse, structure[0], parts, keep=False)
     return out, lse
@@ -329,13 +321,13 @@ def attend_dot_backward(
     hb, c, e = _heads_tile(v, edges, sources)
     blocks = triton.cdiv(heads, hb)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
-    ds = q.new_empty(runs, edges, heads, dtype=_scores_dtype(q))
+    ds = q.new_empty(runs, edges, heads, dtype=wide_type(q))
     scratch_k, scratch_v = (_scratch(k, parts, heads, channels) for _ in range(2))
     launch(
         attention.attend_dot_backward, ((len(parts) + sources) * blocks, runs),
         g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, scratch_k, scratch_v,
         *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=_acc(q), HB=hb, C=c, E=e, num_warps=1,
+        SCALE=scale, HUB=HUB, ACC=acc(q), HB=hb, C=c, E=e, num_warps=1,
     )  # fmt: skip
     _add_parts(scratch_k, dk, structure[3], parts)
     _add_parts(scratch_v, dv, structure[3], parts)

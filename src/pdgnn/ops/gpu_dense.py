@@ -16,7 +16,7 @@ from pdgnn.ops import gpu_rows as kernels
 from pdgnn.ops.reference import Noise
 
 __all__ = [
-    "ACC",
+    "acc",
     "activate",
     "activate_backward",
     "adamw_",
@@ -26,10 +26,9 @@ __all__ = [
     "layer_norm_backward",
     "score_nodes",
     "score_nodes_backward",
+    "wide_type",
 ]
 
-ACC = {torch.float64: tl.float64}
-"""The type of sums, where it is not float32."""
 BLOCK = 1024
 """Entries of a program that goes through them one by one."""
 TILE = 2048
@@ -44,8 +43,14 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> No
         kernel[grid](*args, **options)
 
 
-def _acc(x: Tensor) -> Any:
-    return ACC.get(x.dtype, tl.float32)
+def wide_type(x: Tensor) -> torch.dtype:
+    """What sums over x are kept in."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def acc(x: Tensor) -> Any:
+    """The same for Triton."""
+    return tl.float64 if x.dtype == torch.float64 else tl.float32
 
 
 def _noise(noise: Noise | None, instead: Tensor) -> tuple[Any, ...]:
@@ -57,12 +62,20 @@ def _noise(noise: Noise | None, instead: Tensor) -> tuple[Any, ...]:
     return rate.contiguous(), seed.contiguous(), step.contiguous(), stride, layer
 
 
-def _share(nodes: int, runs: int, rows: int) -> int:
-    """Nodes for each program of a kernel that sums over them: many, but enough programs."""
+def _tile(width: int, most: int | None = None) -> tuple[int, int]:
+    """Rows and columns of a tile; whole rows unless they are wider than `most`."""
+    columns = triton.next_power_of_2(width)
+    columns = columns if most is None else min(columns, most)
+    return max(1, TILE // columns), columns
+
+
+def _share(nodes: int, runs: int, rows: int) -> tuple[int, int]:
+    """Nodes for each program of a kernel that sums over them, many, and how many programs."""
     each = 64
     while each > rows and triton.cdiv(nodes, each) * runs < 1024:
         each //= 2
-    return max(each, rows)
+    each = max(each, rows)
+    return each, triton.cdiv(nodes, each)
 
 
 def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
@@ -85,7 +98,7 @@ def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | No
     launch(
         kernels.activate, (triton.cdiv(size, BLOCK), runs),
         h, bias, other, out, *_noise(noise, h), size, width,
-        NOISE=noise is not None, GELU=residual is None, ACC=_acc(h), BLOCK=BLOCK, num_warps=4,
+        NOISE=noise is not None, GELU=residual is None, ACC=acc(h), BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip
     return out
 
@@ -96,16 +109,14 @@ def activate_backward(
     """Gradients to h and bias; see :func:`pdgnn.ops.reference.activate_backward`."""
     g, h, bias = g.contiguous(), h.contiguous(), bias.contiguous()
     runs, nodes, width = h.shape
-    columns = min(triton.next_power_of_2(width), WIDE)
-    rows = max(1, TILE // columns)
-    each = _share(nodes, runs, rows)
-    programs = triton.cdiv(nodes, each)
+    rows, columns = _tile(width, WIDE)
+    each, programs = _share(nodes, runs, rows)
     dh = torch.empty_like(h)
-    sums = h.new_empty(runs, programs, width, dtype=torch.promote_types(h.dtype, torch.float32))
+    sums = h.new_empty(runs, programs, width, dtype=wide_type(h))
     launch(
         kernels.activate_backward, (programs, runs, triton.cdiv(width, columns)),
         g, h, bias, dh, sums, *_noise(noise, h), nodes, width,
-        NOISE=noise is not None, GELU=gelu, ACC=_acc(h), EACH=each, ROWS=rows, COLUMNS=columns,
+        NOISE=noise is not None, GELU=gelu, ACC=acc(h), EACH=each, ROWS=rows, COLUMNS=columns,
         num_warps=4,
     )  # fmt: skip
     return dh, sums.sum(dim=1).to(bias.dtype)
@@ -117,15 +128,14 @@ def layer_norm(
     """LayerNorm with its statistics; see :func:`pdgnn.ops.reference.layer_norm`."""
     x, weight, bias = x.contiguous(), weight.contiguous(), bias.contiguous()
     runs, nodes, width = x.shape
-    columns = triton.next_power_of_2(width)
-    rows = max(1, TILE // columns)
+    rows, columns = _tile(width)
     y = torch.empty_like(x, dtype=weight.dtype)
-    mean = x.new_empty(runs, nodes, dtype=torch.promote_types(x.dtype, torch.float32))
+    mean = x.new_empty(runs, nodes, dtype=wide_type(x))
     scale = torch.empty_like(mean)
     launch(
         kernels.layer_norm, (triton.cdiv(nodes, rows), runs),
         x, weight, bias, y, mean, scale, nodes, width,
-        EPS=eps, ACC=_acc(x), ROWS=rows, COLUMNS=columns, num_warps=4,
+        EPS=eps, ACC=acc(x), ROWS=rows, COLUMNS=columns, num_warps=4,
     )  # fmt: skip
     return y, mean, scale
 
@@ -136,17 +146,15 @@ def layer_norm_backward(
     """Gradients to x, weight and bias; see :func:`pdgnn.ops.reference.layer_norm_backward`."""
     g, x, weight = g.contiguous(), x.contiguous(), weight.contiguous()
     runs, nodes, width = x.shape
-    columns = triton.next_power_of_2(width)
-    rows = max(1, TILE // columns)
-    each = _share(nodes, runs, rows)
-    programs = triton.cdiv(nodes, each)
+    rows, columns = _tile(width)
+    each, programs = _share(nodes, runs, rows)
     dx = torch.empty_like(x)
     sums = x.new_empty(2, runs, programs, width, dtype=mean.dtype)
     launch(
         kernels.layer_norm_backward, (programs, runs),
         g, g if passed is None else passed.contiguous(), x, weight, mean.contiguous(),
         scale.contiguous(), dx, sums[0], sums[1], nodes, width,
-        PASSED=passed is not None, ACC=_acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
+        PASSED=passed is not None, ACC=acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
     )  # fmt: skip
     dw, db = sums.sum(dim=2).to(weight.dtype)
     return dx, dw, db
@@ -159,7 +167,7 @@ def score_nodes(
     h, att_src, att_dst = h.contiguous(), att_src.contiguous(), att_dst.contiguous()
     runs, nodes, heads, channels = h.shape
     x = h if bias is None else torch.empty_like(h)
-    a_src = h.new_empty(h.shape[:3], dtype=torch.promote_types(h.dtype, torch.float32))
+    a_src = h.new_empty(h.shape[:3], dtype=wide_type(h))
     a_dst = torch.empty_like(a_src)
     c = triton.next_power_of_2(channels)
     rows = max(1, 2 * TILE // c)
@@ -167,7 +175,7 @@ def score_nodes(
         kernels.score_nodes, (triton.cdiv(nodes * heads, rows), runs),
         h, h if bias is None else bias.contiguous(), att_src, att_dst, x, a_src, a_dst,
         nodes * heads, heads, channels,
-        BIAS=bias is not None, ACC=_acc(h), ROWS=rows, C=c, num_warps=4,
+        BIAS=bias is not None, ACC=acc(h), ROWS=rows, C=c, num_warps=4,
     )  # fmt: skip
     return x, a_src, a_dst
 
@@ -178,17 +186,15 @@ def score_nodes_backward(
     """All gradients; see :func:`pdgnn.ops.reference.score_nodes_backward`."""
     runs, nodes, heads, channels = x.shape
     width = heads * channels
-    columns = min(triton.next_power_of_2(width), WIDE)
-    rows = max(1, TILE // columns)
-    each = _share(nodes, runs, rows)
-    programs = triton.cdiv(nodes, each)
+    rows, columns = _tile(width, WIDE)
+    each, programs = _share(nodes, runs, rows)
     dh = torch.empty_like(x)
     sums = g_src.new_empty(runs, programs, 3, heads, channels)
     launch(
         kernels.score_nodes_backward, (programs, runs, triton.cdiv(width, columns)),
         g.contiguous(), g_src.contiguous(), g_dst.contiguous(), x.contiguous(),
         att_src.contiguous(), att_dst.contiguous(), dh, sums, nodes, heads, channels, width,
-        ACC=_acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
+        ACC=acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
     )  # fmt: skip
     db, of_src, of_dst = sums.sum(dim=1).to(att_src.dtype).unbind(1)
     return dh, db, of_src, of_dst
@@ -210,5 +216,5 @@ def adamw_(
     launch(
         kernels.adamw, (triton.cdiv(size, BLOCK), runs),
         parameters, mean, square, grads.contiguous(), decay, rate, root, size,
-        BETA1=betas[0], BETA2=betas[1], EPS=eps, ACC=_acc(parameters), BLOCK=BLOCK, num_warps=4,
+        BETA1=betas[0], BETA2=betas[1], EPS=eps, ACC=acc(parameters), BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip

@@ -72,7 +72,7 @@ def attend(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The messages, log Σ exp of the scores, and what gradients need besides if `keep`."""
     kernels, args = kernels_for(x), (x, a_src, a_dst, edge_attr, w_edge, mask, structure, slope)
-    if keep:
+    if keep and kernels.KEEPS_BELOW:
         out, lse, below, share = kernels.attend_keeping(*args)
         return out, lse, below, share
     out, lse = kernels.attend(*args)
@@ -191,8 +191,9 @@ def layer_norm_backward(
 def score_nodes(
     h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Without a bias x is h, and not given again."""
     x, a_src, a_dst = kernels_for(h).score_nodes(h, bias, att_src, att_dst)
-    return x.clone() if x is h else x, a_src, a_dst
+    return _nothing(h) if bias is None else x, a_src, a_dst
 
 
 @_op
@@ -301,9 +302,9 @@ def _(g: Tensor, passed: Any, x: Tensor, weight: Tensor, *_: Any) -> tuple[Tenso
 
 
 @_shapes_of(score_nodes)
-def _(h: Tensor, *_: Any) -> tuple[Tensor, ...]:
+def _(h: Tensor, bias: Tensor | None, *_: Any) -> tuple[Tensor, ...]:
     a = _scores_like(h[..., 0])
-    return torch.empty_like(h), a, torch.empty_like(a)
+    return _nothing(h) if bias is None else torch.empty_like(h), a, torch.empty_like(a)
 
 
 @_shapes_of(score_nodes_backward)

@@ -21,7 +21,7 @@ Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """To x, a_src, a_dst, w_edge (where given) and each z_e (where asked for)."""
 SINGLE = torch.float32
 KEEPS_BELOW = False
-"""Whether :func:`attend_keeping` keeps more than the log-sums for :func:`attend_gradients`."""
+"""Whether a form has an `attend_keeping`, which keeps more for :func:`attend_gradients`."""
 
 
 def segment_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
@@ -140,21 +140,6 @@ def attend_backward(
     dx = spmm_transposed(g, p * m, structure)
     da_src = segment_sum(dz, col, t_rowptr.numel() - 1)
     return dx, _kept_narrow(da_src, a_src), dz
-
-
-def attend_keeping(
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    structure: Structure,
-    slope: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`attend` with what :func:`attend_gradients` needs of it; nothing here."""
-    out, lse = attend(x, a_src, a_dst, edge_attr, w_edge, mask, structure, slope)
-    return out, lse, x.new_empty(0), x.new_empty(0)
 
 
 def attend_gradients(
