@@ -213,7 +213,7 @@ def random_edges(nodes: int, count: int, device: str) -> Any:
 
     generator = torch.Generator(device).manual_seed(0)
     index = torch.randint(nodes, (2, count), generator=generator, device=device)
-    return replace(Edges.from_edge_index(index, num_nodes=nodes), order=None)
+    return replace(Edges.from_edge_index(index, num_nodes=nodes).trimmed(), order=None)
 
 
 def alike(rows: Sequence[Row], same: Row) -> list[Row]:

@@ -42,7 +42,7 @@ class SparseFeatures:
         edges = Edges.from_edge_index(
             torch.stack([feature, node]), num_nodes=x.shape[1], num_targets=x.shape[0]
         )
-        return cls(edges, edges.sorted(x[node, feature]))
+        return cls(edges.trimmed(), edges.sorted(x[node, feature]))
 
     def to(self, device: torch.device | str) -> SparseFeatures:
         """The same on another device."""

@@ -80,7 +80,7 @@ def prepare(
         phi = eigenpairs(g, gamma=gamma).eigenvectors(alpha)[:, 0]
     used = rewire(g, scope=scope, phi=phi) if rewired else g
     index = _edge_index(used, spec)  # [2, E]
-    edges = Edges.from_edge_index(index, num_nodes=g.num_nodes)
+    edges = Edges.from_edge_index(index, num_nodes=g.num_nodes).trimmed()
     weight, attr = None, None
     if spec.weight is not None:
         weight = edges.sorted(edge_weights(used, spec.weight, alpha=alpha, gamma=gamma)).to(dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -95,6 +95,19 @@ class Edges:
             return values
         return torch.empty_like(values).index_copy(0, self.order, values)
 
+    def trimmed(self) -> Edges:
+        """The same with no more `parts` than hubs have, for edges that are used often.
+
+        Not done from the start, as it waits for the device.
+
+        >>> edges = Edges.from_edge_index(torch.zeros(2, HUB, dtype=torch.long), num_nodes=1)
+        >>> len(edges.parts), len(edges.trimmed().parts)
+        (2, 0)
+        """
+        parts = self.parts[self.parts[:, 0] < self.num_targets]
+        t_parts = self.t_parts[self.t_parts[:, 0] < self.num_sources]
+        return replace(self, parts=parts, t_parts=t_parts)
+
     def to(self, device: torch.device | str) -> Edges:
         """The same on another device."""
         order = None if self.order is None else self.order.to(device)
@@ -117,7 +130,8 @@ def _parts(pointers: Tensor, edges: int) -> Tensor:
     """(node, number of the part) for each part of HUB edges of a node that has more than HUB.
 
     The rows left over have the number of nodes for a node: how many are used is not known without
-    waiting for the device, but there are never more than 2 E / HUB.
+    waiting for the device, but there are never more than 2 E / HUB. :meth:`Edges.trimmed` drops
+    them.
 
     >>> _parts(torch.tensor([0, 1, HUB + 4, HUB + 5]), HUB + 5).tolist()
     [[1, 0], [1, 1]]

@@ -8,10 +8,12 @@ Nothing of size E × H × C is written; the backward pass recomputes the softmax
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor
 
 from pdgnn.ops import gpu_attention as attention
@@ -59,6 +61,10 @@ TILE = 2048
 warps share a tile its sums go through shared memory: measured to be 2 to 5 times slower."""
 WIDE = 256
 """Channels of a tile where they need not be kept together."""
+BACKWARD = 512
+"""Channels of a tile of the backward pass of attention."""
+L2 = 2**25
+"""Bytes that an L2 cache holds besides what else goes through it."""
 
 
 def _blocks(channels: int, edges: int, rows: int) -> tuple[int, int]:
@@ -68,12 +74,30 @@ def _blocks(channels: int, edges: int, rows: int) -> tuple[int, int]:
     return c, max(min(TILE // c, e), 1)
 
 
-def _heads_tile(x: Tensor, edges: int, rows: int) -> tuple[int, int, int]:
-    """Heads, channels and edges of a tile: many heads where nodes have few edges."""
+def _heads_tile(x: Tensor, edges: int, rows: int, most: int) -> tuple[int, int, int]:
+    """Heads, channels and edges of a tile: so many heads that they have `most` channels."""
     heads, channels = x.shape[2:]
     c = triton.next_power_of_2(channels)
-    e = max(1, min(32 if edges >= 20 * rows else 4, TILE // c))
-    return min(triton.next_power_of_2(heads), max(1, TILE // (c * e))), c, e
+    hb = min(triton.next_power_of_2(heads), max(1, most // c))
+    e = 32 if edges >= 24 * rows else 8
+    return hb, c, max(1, min(e, TILE // (c * hb)))
+
+
+def _forward_channels(x: Tensor) -> int:
+    """1 KiB of a row: measured to be better than more or less, in float32 and bfloat16."""
+    return 1024 // x.element_size()
+
+
+def _stages(x: Tensor) -> int:
+    """Tiles on their way at a time: several only help where rows come from beyond the L2 cache."""
+    beyond = prod(x.shape[1:]) * x.element_size() > L2
+    return 3 if x.element_size() == 2 and beyond else 1
+
+
+def _index(x: Tensor, structure: Structure, on_edge: int) -> Any:
+    """The type of places within a run of x or of `on_edge` numbers: 32 bits while they hold."""
+    most = max(prod(x.shape[1:]), structure[1].numel() * on_edge)
+    return tl.int32 if most < 2**31 else tl.int64
 
 
 def _scratch(x: Tensor, parts: Tensor, *shape: int) -> Tensor:
@@ -178,7 +202,7 @@ def _attend(
     runs, sources, heads, channels = x.shape
     rowptr, col, parts = structure[0], structure[1], structure[6]
     targets = rowptr.numel() - 1
-    hb, c, e = _heads_tile(x, col.numel(), targets)
+    hb, c, e = _heads_tile(x, col.numel(), targets, _forward_channels(x))
     blocks = triton.cdiv(heads, hb)
     out, lse = _messages(x, targets)
     below, share = (torch.empty_like(out), torch.empty_like(lse)) if keep else (out, lse)
@@ -188,8 +212,9 @@ def _attend(
         x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, below,
         share, scratch, stats, rowptr, col, parts, len(parts), targets, sources, col.numel(),
         channels, heads, blocks, a_run,
-        SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=HUB, ACC=acc(x), HB=hb, C=c,
-        E=e, num_warps=1,
+        SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=HUB, ACC=acc(x),
+        INDEX=_index(x, structure, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(x),
+        num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, below, share, rowptr, parts, keep=keep)
     return out, lse, below, share
@@ -245,12 +270,13 @@ def attend_gradients(
     runs, sources, heads, channels = x.shape
     t_rowptr, t_row, t_slot, parts = (structure[i] for i in (3, 4, 5, 7))
     edges = t_row.numel()
-    hb, c, e = _heads_tile(x, edges, sources)
+    hb, c, e = _heads_tile(x, edges, sources, BACKWARD)
     blocks = triton.cdiv(heads, hb)
     inner, da_dst = _attend_inner(g, out, below, share, a_dst, slope)
     dx, da_src = torch.empty_like(x), torch.empty_like(a_src)
     units = len(parts) + sources
     dw = x.new_empty(runs, units, heads, count, dtype=wide_type(x))
+    need_dz |= count > 2  # the kernel sums up two features
     dz = x.new_empty(runs, edges, heads, dtype=wide_type(x)) if need_dz else None
     scratch, scratch_a = _scratch(x, parts, heads, channels), _scratch(x, parts, 1, heads)
     launch(
@@ -258,11 +284,14 @@ def attend_gradients(
         g, x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), lse, inner, dx,
         da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, parts,
         len(parts), g.shape[1], sources, edges, channels, heads, blocks, a_run,
-        SLOPE=slope, F=count, PADDED=triton.next_power_of_2(max(count, 1)), MASK=mask is not None,
-        SCORES=need_dz, HUB=HUB, ACC=acc(x), HB=hb, C=c, E=e, num_warps=1,
+        SLOPE=slope, F=count, MASK=mask is not None, SCORES=need_dz, HUB=HUB, ACC=acc(x),
+        INDEX=_index(g, structure, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(g),
+        num_warps=1,
     )  # fmt: skip
     _add_parts(scratch, dx, t_rowptr, parts)
     _add_parts(scratch_a, da_src.view(runs, sources, 1, heads), t_rowptr, parts)
+    if dz is not None and edge_attr is not None and count > 2:
+        return dx, da_src, da_dst, dz.mT @ edge_attr.to(dz.dtype), dz
     return dx, da_src, da_dst, dw.sum(dim=1) if count else None, dz
 
 
@@ -290,7 +319,7 @@ def attend_dot(
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
     targets, parts = q.shape[1], structure[6]
-    hb, c, e = _heads_tile(v, structure[1].numel(), targets)
+    hb, c, e = _heads_tile(v, structure[1].numel(), targets, _forward_channels(v))
     blocks = triton.cdiv(heads, hb)
     out, lse = _messages(v, targets)
     scratch, stats = _scratch(v, parts, heads, 2, channels), _scratch(v, parts, heads, 3)
@@ -298,7 +327,8 @@ def attend_dot(
         attention.attend_dot, ((len(parts) + targets) * blocks, runs),
         q, k, v, out, lse, scratch, stats, *structure[:2], parts, len(parts), targets, sources,
         channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=acc(q), HB=hb, C=c, E=e, num_warps=1,
+        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(k, structure, heads), HB=hb, C=c, E=e,
+        STAGES=_stages(k), num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, out, lse, structure[0], parts, keep=False)
     return out, lse
@@ -318,7 +348,7 @@ def attend_dot_backward(
     g, q, k, v = g.contiguous(), q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
     edges, parts = structure[4].numel(), structure[7]
-    hb, c, e = _heads_tile(v, edges, sources)
+    hb, c, e = _heads_tile(v, edges, sources, BACKWARD)
     blocks = triton.cdiv(heads, hb)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
     ds = q.new_empty(runs, edges, heads, dtype=wide_type(q))
@@ -327,7 +357,8 @@ def attend_dot_backward(
         attention.attend_dot_backward, ((len(parts) + sources) * blocks, runs),
         g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, scratch_k, scratch_v,
         *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=acc(q), HB=hb, C=c, E=e, num_warps=1,
+        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(q, structure, heads), HB=hb, C=c, E=e,
+        STAGES=_stages(q), num_warps=1,
     )  # fmt: skip
     _add_parts(scratch_k, dk, structure[3], parts)
     _add_parts(scratch_v, dv, structure[3], parts)

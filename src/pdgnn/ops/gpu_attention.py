@@ -1,7 +1,9 @@
 """The Triton kernels of attention behind :mod:`pdgnn.ops.gpu`.
 
-As in :mod:`pdgnn.ops.gpu_kernels`; a program works on HB heads of a node at a time, many where
-nodes have few edges, so that its tile ``[E, HB, C]`` is full.
+As in :mod:`pdgnn.ops.gpu_kernels`; a program works on HB heads of a node at a time. Its tile is
+``[HB, E, C]`` in this order: Triton then lays channels and heads across the lanes of the warp, and
+a sum over edges crosses none. INDEX is the type of places within a run. The indices of the next
+tile are read before the sums of this one are done.
 """
 # mypy: ignore-errors
 
@@ -14,16 +16,35 @@ from pdgnn.ops.gpu_kernels import SIZES, span
 
 
 @triton.jit
-def feature_term(
-    attr, w_edge, run, hd, heads, real, slots, there, a_run, F: tl.constexpr, ACC: tl.constexpr
-):
-    """⟨w_edge, f_e⟩ of the edges and heads of a tile, ``[E, HB]``."""
-    term = tl.zeros([slots.shape[0], hd.shape[0]], dtype=ACC)
+def heads_of(block, heads, channels, HB: tl.constexpr, C: tl.constexpr):
+    """The heads of a block, which of them there are, and the columns ``[HB, C]`` of their tile."""
+    hd, c = block * HB + tl.arange(0, HB), tl.arange(0, C)
+    real = hd < heads
+    return hd, c, real, real[:, None] & (c < channels)[None, :], hd[:, None] * channels + c[None, :]
+
+
+@triton.jit
+def tile_of(base, node, there, inside, column, width):
+    """The rows of the nodes of E edges, ``[HB, E, C]``: channels, then heads lie across lanes."""
+    both = inside[:, None, :] & there[None, :, None]
+    return tl.load(base + node[None, :, None] * width + column[:, None, :], mask=both, other=0.0)
+
+
+@triton.jit
+def terms_of(scores, node, attr, slots, w_edge, hd, heads, real, there, first, second, F, ACC):
+    """score_node + ⟨w_edge, f_e⟩ of the heads and edges of a tile, ``[HB, E]``."""
+    on = real[:, None] & there[None, :]
+    z = tl.load(scores + node[None, :] * heads + hd[:, None], mask=on, other=0.0).to(ACC)
     for f in tl.static_range(F):
-        value = tl.load(attr + run * a_run + slots * F + f, mask=there, other=0.0).to(ACC)
-        weight = tl.load(w_edge + (run * heads + hd) * F + f, mask=real, other=0.0).to(ACC)
-        term += value[:, None] * weight[None, :]
-    return term
+        value = tl.load(attr + slots * F + f, mask=there, other=0.0).to(ACC)
+        if f == 0:
+            weight = first
+        elif f == 1:
+            weight = second
+        else:
+            weight = tl.load(w_edge + hd * F + f, mask=real, other=0.0).to(ACC)
+        z += weight[:, None] * value[None, :]
+    return z
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -31,56 +52,59 @@ def attend(
     x, a_src, a_dst, attr, w_edge, mask, out, lse, below, share, scratch, stats, ptr, col, parts,
     count, targets, sources, edges, channels, heads, blocks, a_run,
     SLOPE: tl.constexpr, F: tl.constexpr, MASK: tl.constexpr, KEEP: tl.constexpr,
-    HUB: tl.constexpr, ACC: tl.constexpr, HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+    HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
+    E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """`below` and `share` are the sums of p x and p over the edges whose z is not positive."""
     run = tl.program_id(1).to(tl.int64)
     unit, row, block, first, last, whole, part = span(
         tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, targets, HUB
     )
-    hd, c = block * HB + tl.arange(0, HB), tl.arange(0, C)
-    real = hd < heads
-    inside = real[:, None] & (c < channels)[None, :]
-    column = hd[:, None] * channels + c[None, :]  # [HB, C]
+    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
-    base = x + run * sources * width
+    x += run * sources * width
+    a_src += run * sources * heads
+    attr += run * a_run
+    w_edge += run * heads * F
+    mask += run * edges * heads
+    w0 = tl.load(w_edge + hd * F, mask=real & (F > 0), other=0.0).to(ACC)
+    w1 = tl.load(w_edge + hd * F + 1, mask=real & (F > 1), other=0.0).to(ACC)
     here = (run * targets + row) * heads + hd
     own = tl.load(a_dst + here, mask=hd < tl.where(row < targets, heads, 0), other=0.0).to(ACC)
     acc = tl.zeros([HB, C], dtype=ACC)
     low = tl.zeros([HB, C], dtype=ACC)
     top = tl.full([HB], -float("inf"), dtype=ACC)
-    totals = tl.zeros([E, HB], dtype=ACC)  # added up at the end: sums across lanes are dear
-    lowers = tl.zeros([E, HB], dtype=ACC)
-    for start in range(first, last, E):
+    totals = tl.zeros([HB, E], dtype=ACC)  # added up at the end: sums across lanes are dear
+    lowers = tl.zeros([HB, E], dtype=ACC)
+    node = tl.load(col + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
-        slots = e.to(tl.int64)
-        node = tl.load(col + e, mask=there, other=0).to(tl.int64)
-        both = there[:, None, None] & inside[None, :, :]
-        values = tl.load(
-            base + node[:, None, None] * width + column[None, :, :], mask=both, other=0.0
-        )
-        values = values.to(ACC)
-        on = there[:, None] & real[None, :]
-        at = (run * sources + node)[:, None] * heads + hd[None, :]
-        z = tl.load(a_src + at, mask=on, other=0.0).to(ACC) + own[None, :]
-        z += feature_term(attr, w_edge, run, hd, heads, real, slots, there, a_run, F, ACC)
-        s = tl.where(there[:, None], tl.where(z > 0, z, SLOPE * z), -float("inf"))
-        higher = tl.maximum(top, tl.max(s, axis=0))
-        p = tl.exp(s - higher[None, :])
+        j, slots = node.to(INDEX), e.to(INDEX)
+        values = tile_of(x, j, there, inside, column, width).to(ACC)
+        z = terms_of(a_src, j, attr, slots, w_edge, hd, heads, real, there, w0, w1, F, ACC)
+        node = tl.load(col + e + E, mask=e + E < last, other=0)
+        z += own[:, None]
+        s = tl.where(there[None, :], tl.where(z > 0, z, SLOPE * z), -float("inf"))
+        higher = tl.maximum(top, tl.max(s, axis=1))
+        p = tl.exp(s - higher[:, None])
         shrink = tl.exp(top - higher)
-        totals = totals * shrink[None, :] + p
+        totals = totals * shrink[:, None] + p
+        signed = p
         if KEEP:
-            lowers = lowers * shrink[None, :] + tl.where(z > 0, 0.0, p)
+            lowers = lowers * shrink[:, None] + tl.where(z > 0, 0.0, p)
+            signed = tl.where(z > 0, p, -p)  # crosses lanes once for both sums
+        signed = signed[:, :, None]
+        weight = tl.abs(signed)
         if MASK:
-            at = mask + (run * edges + slots)[:, None] * heads + hd[None, :]
-            p = p * tl.load(at, mask=on, other=0.0).to(ACC)
-        acc = acc * shrink[:, None] + tl.sum(values * p[:, :, None], axis=0)
+            on = real[:, None] & there[None, :]
+            at = mask + slots[None, :] * heads + hd[:, None]
+            weight *= tl.load(at, mask=on, other=0.0).to(ACC)[:, :, None]
+        acc = acc * shrink[:, None] + tl.sum(values * weight, axis=1)
         if KEEP:
-            p = tl.where(z > 0, 0.0, p)
-            low = low * shrink[:, None] + tl.sum(values * p[:, :, None], axis=0)
+            low = low * shrink[:, None] + tl.sum(values * tl.where(signed < 0, weight, 0.0), axis=1)
         top = higher
-    total, lower = tl.sum(totals, axis=0), tl.sum(lowers, axis=0)
+    total, lower = tl.sum(totals, axis=1), tl.sum(lowers, axis=1)
     if part:
         at = (run * count + unit) * heads + hd
         place = scratch + at[:, None] * 2 * channels + c[None, :]
@@ -168,20 +192,26 @@ def attend_inner(
 def attend_backward(
     g, x, a_src, a_dst, attr, w_edge, mask, lse, inner, dx, da_src, dw, dz, scratch, scratch_a, ptr,
     row_of, slot_of, parts, count, targets, sources, edges, channels, heads, blocks, a_run,
-    SLOPE: tl.constexpr, F: tl.constexpr, PADDED: tl.constexpr, MASK: tl.constexpr,
-    SCORES: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
-    E: tl.constexpr,
+    SLOPE: tl.constexpr, F: tl.constexpr, MASK: tl.constexpr, SCORES: tl.constexpr,
+    HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
+    E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
     unit, source, block, first, last, whole, part = span(
         tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, sources, HUB
     )
-    hd, c, f = block * HB + tl.arange(0, HB), tl.arange(0, C), tl.arange(0, PADDED)
-    real = hd < heads
-    inside = real[:, None] & (c < channels)[None, :]
-    column = hd[:, None] * channels + c[None, :]  # [HB, C]
+    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
-    base = g + run * targets * width
+    g += run * targets * width
+    a_dst += run * targets * heads
+    lse += run * targets * heads
+    inner += run * targets * heads
+    attr += run * a_run
+    w_edge += run * heads * F
+    mask += run * edges * heads
+    dz += run * edges * heads
+    w0 = tl.load(w_edge + hd * F, mask=real & (F > 0), other=0.0).to(ACC)
+    w1 = tl.load(w_edge + hd * F + 1, mask=real & (F > 1), other=0.0).to(ACC)
     present = hd < tl.where(source < sources, heads, 0)
     here = (run * sources + source) * heads + hd
     own = tl.load(a_src + here, mask=present, other=0.0).to(ACC)
@@ -189,40 +219,41 @@ def attend_backward(
     its = present[:, None] & (c < channels)[None, :]
     xj = tl.load(x + at_x, mask=its, other=0.0).to(ACC)
     acc = tl.zeros([HB, C], dtype=ACC)
-    totals = tl.zeros([E, HB], dtype=ACC)  # added up at the end: sums across lanes are dear
-    to_w = tl.zeros([E, HB, PADDED], dtype=ACC)
-    for start in range(first, last, E):
+    totals = tl.zeros([HB, E], dtype=ACC)  # added up at the end: sums across lanes are dear
+    to_w0 = tl.zeros([HB, E], dtype=ACC)
+    to_w1 = tl.zeros([HB, E], dtype=ACC)
+    target = tl.load(row_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    slot = tl.load(slot_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
-        i = tl.load(row_of + e, mask=there, other=0).to(tl.int64)
-        both = there[:, None, None] & inside[None, :, :]
-        gi = tl.load(base + i[:, None, None] * width + column[None, :, :], mask=both, other=0.0)
-        gi = gi.to(ACC)
-        slots = tl.load(slot_of + e, mask=there, other=0).to(tl.int64)
-        on = there[:, None] & real[None, :]
-        per_target = (run * targets + i)[:, None] * heads + hd[None, :]
-        z = tl.load(a_dst + per_target, mask=on, other=0.0).to(ACC) + own[None, :]
-        z += feature_term(attr, w_edge, run, hd, heads, real, slots, there, a_run, F, ACC)
-        s = tl.where(z > 0, z, SLOPE * z) - tl.load(lse + per_target, mask=on, other=0.0)
-        p = tl.where(on, tl.exp(s), 0.0)
+        on = real[:, None] & there[None, :]
+        i, slots = target.to(INDEX), slot.to(INDEX)
+        gi = tile_of(g, i, there, inside, column, width).to(ACC)
+        z = terms_of(a_dst, i, attr, slots, w_edge, hd, heads, real, there, w0, w1, F, ACC)
+        per_target = i[None, :] * heads + hd[:, None]
+        log_sum = tl.load(lse + per_target, mask=on, other=0.0)
+        mean = tl.load(inner + per_target, mask=on, other=0.0)
+        target = tl.load(row_of + e + E, mask=e + E < last, other=0)
+        slot = tl.load(slot_of + e + E, mask=e + E < last, other=0)
+        z += own[:, None]
+        p = tl.where(on, tl.exp(tl.where(z > 0, z, SLOPE * z) - log_sum), 0.0)
         kept = p
-        dp = tl.sum(gi * xj[None, :, :], axis=2)
+        dp = tl.sum(gi * xj[:, None, :], axis=2)
         if MASK:
-            at = mask + (run * edges + slots)[:, None] * heads + hd[None, :]
-            m = tl.load(at, mask=on, other=0.0).to(ACC)
+            m = tl.load(mask + slots[None, :] * heads + hd[:, None], mask=on, other=0.0).to(ACC)
             dp, kept = dp * m, p * m
-        acc += tl.sum(gi * kept[:, :, None], axis=0)
-        d = p * (dp - tl.load(inner + per_target, mask=on, other=0.0))
+        acc += tl.sum(gi * kept[:, :, None], axis=1)
+        d = p * (dp - mean)
         d = tl.where(z > 0, d, SLOPE * d)
         totals += d
         if F > 0:
-            those = there[:, None] & (f < F)[None, :]
-            at = attr + run * a_run + slots[:, None] * F + f[None, :]
-            value = tl.load(at, mask=those, other=0.0).to(ACC)
-            to_w += d[:, :, None] * value[:, None, :]
+            to_w0 += d * tl.load(attr + slots * F, mask=there, other=0.0).to(ACC)[None, :]
+        if F > 1:
+            to_w1 += d * tl.load(attr + slots * F + 1, mask=there, other=0.0).to(ACC)[None, :]
         if SCORES:
-            tl.store(dz + (run * edges + slots)[:, None] * heads + hd[None, :], d, mask=on)
-    total = tl.sum(totals, axis=0)
+            tl.store(dz + slots[None, :] * heads + hd[:, None], d, mask=on)
+    total = tl.sum(totals, axis=1)
     if whole:
         tl.store(dx + at_x, acc.to(dx.dtype.element_ty), mask=inside)
         tl.store(da_src + here, total.to(da_src.dtype.element_ty), mask=real)
@@ -230,51 +261,51 @@ def attend_backward(
     if part:
         tl.store(scratch + at[:, None] * channels + c[None, :], acc, mask=inside)
         tl.store(scratch_a + at, total, mask=real)
-    if F > 0:  # every unit has a place of its own in this sum
-        at = (run * (count + sources) + unit) * heads + hd
-        those = real[:, None] & (f < F)[None, :]
-        tl.store(dw + at[:, None] * F + f[None, :], tl.sum(to_w, axis=0), mask=those)
+    at = (run * (count + sources) + unit) * heads + hd  # a place of its own for every unit
+    if F > 0:
+        tl.store(dw + at * F, tl.sum(to_w0, axis=1), mask=real)
+    if F > 1:
+        tl.store(dw + at * F + 1, tl.sum(to_w1, axis=1), mask=real)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def attend_dot(
     q, k, v, out, lse, scratch, stats, ptr, col, parts, count, targets, sources, channels, heads,
     blocks,
-    SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
-    E: tl.constexpr,
+    SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr,
+    HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
     unit, row, block, first, last, whole, part = span(
         tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, targets, HUB
     )
-    hd, c = block * HB + tl.arange(0, HB), tl.arange(0, C)
-    real = hd < heads
-    inside = real[:, None] & (c < channels)[None, :]
-    column = hd[:, None] * channels + c[None, :]  # [HB, C]
+    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
+    k += run * sources * width
+    v += run * sources * width
     place = (run * targets + row) * width + column
     present = hd < tl.where(row < targets, heads, 0)
     its = present[:, None] & (c < channels)[None, :]
     qi = tl.load(q + place, mask=its, other=0.0).to(ACC) * SCALE
     acc = tl.zeros([HB, C], dtype=ACC)
     top = tl.full([HB], -float("inf"), dtype=ACC)
-    totals = tl.zeros([E, HB], dtype=ACC)  # added up at the end: sums across lanes are dear
-    for start in range(first, last, E):
+    totals = tl.zeros([HB, E], dtype=ACC)  # added up at the end: sums across lanes are dear
+    node = tl.load(col + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
-        node = tl.load(col + e, mask=there, other=0).to(tl.int64)
-        at = (run * sources + node)[:, None, None] * width + column[None, :, :]
-        both = there[:, None, None] & inside[None, :, :]
-        keys = tl.load(k + at, mask=both, other=0.0).to(ACC)
-        values = tl.load(v + at, mask=both, other=0.0).to(ACC)
-        s = tl.sum(keys * qi[None, :, :], axis=2)
-        s = tl.where(there[:, None], s, -float("inf"))
-        higher = tl.maximum(top, tl.max(s, axis=0))
-        p, shrink = tl.exp(s - higher[None, :]), tl.exp(top - higher)
-        totals = totals * shrink[None, :] + p
-        acc = acc * shrink[:, None] + tl.sum(values * p[:, :, None], axis=0)
+        j = node.to(INDEX)
+        keys = tile_of(k, j, there, inside, column, width).to(ACC)
+        values = tile_of(v, j, there, inside, column, width).to(ACC)
+        node = tl.load(col + e + E, mask=e + E < last, other=0)
+        s = tl.sum(keys * qi[:, None, :], axis=2)
+        s = tl.where(there[None, :], s, -float("inf"))
+        higher = tl.maximum(top, tl.max(s, axis=1))
+        p, shrink = tl.exp(s - higher[:, None]), tl.exp(top - higher)
+        totals = totals * shrink[:, None] + p
+        acc = acc * shrink[:, None] + tl.sum(values * p[:, :, None], axis=1)
         top = higher
-    total = tl.sum(totals, axis=0)
+    total = tl.sum(totals, axis=1)
     if part:
         at = (run * count + unit) * heads + hd
         tl.store(scratch + at[:, None] * 2 * channels + c[None, :], acc, mask=inside)
@@ -291,18 +322,20 @@ def attend_dot(
 def attend_dot_backward(
     g, q, k, v, lse, inner, dk, dv, ds, scratch_k, scratch_v, ptr, row_of, slot_of, parts, count,
     targets, sources, edges, channels, heads, blocks,
-    SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
-    E: tl.constexpr,
+    SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr,
+    HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
     unit, source, block, first, last, whole, part = span(
         tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, sources, HUB
     )
-    hd, c = block * HB + tl.arange(0, HB), tl.arange(0, C)
-    real = hd < heads
-    inside = real[:, None] & (c < channels)[None, :]
-    column = hd[:, None] * channels + c[None, :]  # [HB, C]
+    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
+    g += run * targets * width
+    q += run * targets * width
+    lse += run * targets * heads
+    inner += run * targets * heads
+    ds += run * edges * heads
     here = (run * sources + source) * width + column
     present = hd < tl.where(source < sources, heads, 0)
     its = present[:, None] & (c < channels)[None, :]
@@ -310,25 +343,26 @@ def attend_dot_backward(
     vj = tl.load(v + here, mask=its, other=0.0).to(ACC)
     to_k = tl.zeros([HB, C], dtype=ACC)
     to_v = tl.zeros([HB, C], dtype=ACC)
-    for start in range(first, last, E):
+    target = tl.load(row_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    slot = tl.load(slot_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
-        i = tl.load(row_of + e, mask=there, other=0).to(tl.int64)
-        slots = tl.load(slot_of + e, mask=there, other=0).to(tl.int64)
-        on = there[:, None] & real[None, :]
-        per_target = (run * targets + i)[:, None] * heads + hd[None, :]
-        both = there[:, None, None] & inside[None, :, :]
-        at = (run * targets + i)[:, None, None] * width + column[None, :, :]
-        qi = tl.load(q + at, mask=both, other=0.0).to(ACC)
-        gi = tl.load(g + at, mask=both, other=0.0).to(ACC)
-        s = SCALE * tl.sum(qi * kj[None, :, :], axis=2)
-        p = tl.exp(s - tl.load(lse + per_target, mask=on, other=0.0))
-        p = tl.where(on, p, 0.0)
-        dp = tl.sum(gi * vj[None, :, :], axis=2)
-        d = SCALE * p * (dp - tl.load(inner + per_target, mask=on, other=0.0).to(ACC))
-        to_v += tl.sum(gi * p[:, :, None], axis=0)
-        to_k += tl.sum(qi * d[:, :, None], axis=0)
-        tl.store(ds + (run * edges + slots)[:, None] * heads + hd[None, :], d, mask=on)
+        on = real[:, None] & there[None, :]
+        i, slots = target.to(INDEX), slot.to(INDEX)
+        qi = tile_of(q, i, there, inside, column, width).to(ACC)
+        gi = tile_of(g, i, there, inside, column, width).to(ACC)
+        per_target = i[None, :] * heads + hd[:, None]
+        log_sum = tl.load(lse + per_target, mask=on, other=0.0)
+        mean = tl.load(inner + per_target, mask=on, other=0.0).to(ACC)
+        target = tl.load(row_of + e + E, mask=e + E < last, other=0)
+        slot = tl.load(slot_of + e + E, mask=e + E < last, other=0)
+        s = SCALE * tl.sum(qi * kj[:, None, :], axis=2)
+        p = tl.where(on, tl.exp(s - log_sum), 0.0)
+        d = SCALE * p * (tl.sum(gi * vj[:, None, :], axis=2) - mean)
+        to_v += tl.sum(gi * p[:, :, None], axis=1)
+        to_k += tl.sum(qi * d[:, :, None], axis=1)
+        tl.store(ds + slots[None, :] * heads + hd[:, None], d, mask=on)
     if whole:
         tl.store(dk + here, to_k.to(dk.dtype.element_ty), mask=inside)
         tl.store(dv + here, to_v.to(dv.dtype.element_ty), mask=inside)
