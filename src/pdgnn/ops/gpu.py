@@ -57,35 +57,33 @@ __all__ = [
 KEEPS_BELOW = True
 """Attention keeps its sums over edges of negative scores: gradients then need no E × H."""
 TILE = 2048
-"""Entries of x that a program holds at a time, in the registers of its single warp. Where several
-warps share a tile its sums go through shared memory: measured to be 2 to 5 times slower."""
-WIDE = 256
-"""Channels of a tile where they need not be kept together."""
-BACKWARD = 512
-"""Channels of a tile of the backward pass of attention."""
+"""Entries of x that a program of attention holds at a time, in the registers of its single warp.
+Where several warps share a tile its sums go through shared memory: 2 to 5 times slower."""
+ROW = 1024
+"""Bytes of a row that such a program reads: measured to be better than more or less."""
+WIDE = 512
+"""Channels of a tile where heads need not be kept apart."""
 L2 = 2**25
 """Bytes that an L2 cache holds besides what else goes through it."""
 
 
 def _blocks(channels: int, edges: int, rows: int) -> tuple[int, int]:
     """Channels and edges of a tile; few edges where nodes have few."""
-    c = max(triton.next_power_of_2(channels), 1)
-    e = 32 if edges >= 24 * rows else 8
-    return c, max(min(TILE // c, e), 1)
+    c = triton.next_power_of_2(min(channels, WIDE))
+    return c, max(min(TILE // (2 * c), _edges(edges, rows)), 1)
 
 
-def _heads_tile(x: Tensor, edges: int, rows: int, most: int) -> tuple[int, int, int]:
-    """Heads, channels and edges of a tile: so many heads that they have `most` channels."""
+def _edges(edges: int, rows: int) -> int:
+    """Edges of a tile at the most, by how many a row has."""
+    return 32 if edges >= 24 * rows else 8
+
+
+def _heads_tile(x: Tensor, edges: int, rows: int, share: int = 1) -> tuple[int, int, int]:
+    """Heads, channels and edges of one of `share` tiles that a program holds at a time."""
     heads, channels = x.shape[2:]
     c = triton.next_power_of_2(channels)
-    hb = min(triton.next_power_of_2(heads), max(1, most // c))
-    e = 32 if edges >= 24 * rows else 8
-    return hb, c, max(1, min(e, TILE // (c * hb)))
-
-
-def _forward_channels(x: Tensor) -> int:
-    """1 KiB of a row: measured to be better than more or less, in float32 and bfloat16."""
-    return 1024 // x.element_size()
+    hb = min(triton.next_power_of_2(heads), max(1, ROW // (x.element_size() * c)))
+    return hb, c, max(1, min(_edges(edges, rows), TILE // (share * c * hb)))
 
 
 def _stages(x: Tensor) -> int:
@@ -94,9 +92,9 @@ def _stages(x: Tensor) -> int:
     return 3 if x.element_size() == 2 and beyond else 1
 
 
-def _index(x: Tensor, structure: Structure, on_edge: int) -> Any:
-    """The type of places within a run of x or of `on_edge` numbers: 32 bits while they hold."""
-    most = max(prod(x.shape[1:]), structure[1].numel() * on_edge)
+def _index(x: Tensor, col: Tensor, count: int) -> Any:
+    """The type of places in a run of x, or of `count` numbers for an edge: 32 bits if they hold."""
+    most = max(prod(x.shape[1:]), col.numel() * count)
     return tl.int32 if most < 2**31 else tl.int64
 
 
@@ -126,7 +124,7 @@ def _weighted_sum(
     out = x.new_empty(runs, rows, heads, channels)
     if weight.shape[2] == 1:  # one weight for all heads: they are one wide head
         heads, channels = 1, heads * channels
-    c, e = _blocks(min(channels, WIDE), other.numel(), rows)
+    c, e = _blocks(channels, other.numel(), rows)
     scratch = _scratch(x, parts, heads, channels)
     shared = weight.shape[0] == 1
     launch(
@@ -134,7 +132,8 @@ def _weighted_sum(
         x, weight, out, scratch, ptr, other, other if slot is None else slot, parts, len(parts),
         rows, sources, channels, heads, 0 if shared else weight.stride(0), weight.stride(1),
         0 if weight.shape[2] == 1 else weight.stride(2),
-        SLOTS=slot is not None, HUB=HUB, ACC=acc(x), C=c, E=e, num_warps=1,
+        SLOTS=slot is not None, HUB=HUB, ACC=acc(x), INDEX=_index(x, other, weight.stride(1)), C=c,
+        E=e, num_warps=1,
     )  # fmt: skip
     _add_parts(scratch, out.view(runs, rows, heads, channels), ptr, parts)
     return out
@@ -156,7 +155,8 @@ def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
     g, x = g.contiguous(), x.contiguous()
     _, col, row, *_ = structure
     runs, sources, heads, channels = x.shape
-    c, e = _blocks(min(channels, WIDE), 32, 1)
+    c = triton.next_power_of_2(min(channels, WIDE // 2))  # two tiles at a time
+    e = max(1, min(32, TILE // c))
     out = x.new_empty(runs, col.numel(), heads, dtype=wide_type(x))
     launch(
         kernels.sddmm, (triton.cdiv(col.numel(), e), runs, heads),
@@ -202,7 +202,7 @@ def _attend(
     runs, sources, heads, channels = x.shape
     rowptr, col, parts = structure[0], structure[1], structure[6]
     targets = rowptr.numel() - 1
-    hb, c, e = _heads_tile(x, col.numel(), targets, _forward_channels(x))
+    hb, c, e = _heads_tile(x, col.numel(), targets)
     blocks = triton.cdiv(heads, hb)
     out, lse = _messages(x, targets)
     below, share = (torch.empty_like(out), torch.empty_like(lse)) if keep else (out, lse)
@@ -213,7 +213,7 @@ def _attend(
         share, scratch, stats, rowptr, col, parts, len(parts), targets, sources, col.numel(),
         channels, heads, blocks, a_run,
         SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=HUB, ACC=acc(x),
-        INDEX=_index(x, structure, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(x),
+        INDEX=_index(x, col, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(x),
         num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, below, share, rowptr, parts, keep=keep)
@@ -270,7 +270,7 @@ def attend_gradients(
     runs, sources, heads, channels = x.shape
     t_rowptr, t_row, t_slot, parts = (structure[i] for i in (3, 4, 5, 7))
     edges = t_row.numel()
-    hb, c, e = _heads_tile(x, edges, sources, BACKWARD)
+    hb, c, e = _heads_tile(x, edges, sources)
     blocks = triton.cdiv(heads, hb)
     inner, da_dst = _attend_inner(g, out, below, share, a_dst, slope)
     dx, da_src = torch.empty_like(x), torch.empty_like(a_src)
@@ -285,7 +285,7 @@ def attend_gradients(
         da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, parts,
         len(parts), g.shape[1], sources, edges, channels, heads, blocks, a_run,
         SLOPE=slope, F=count, MASK=mask is not None, SCORES=need_dz, HUB=HUB, ACC=acc(x),
-        INDEX=_index(g, structure, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(g),
+        INDEX=_index(g, t_row, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(g),
         num_warps=1,
     )  # fmt: skip
     _add_parts(scratch, dx, t_rowptr, parts)
@@ -319,7 +319,7 @@ def attend_dot(
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
     targets, parts = q.shape[1], structure[6]
-    hb, c, e = _heads_tile(v, structure[1].numel(), targets, _forward_channels(v))
+    hb, c, e = _heads_tile(v, structure[1].numel(), targets, 2)
     blocks = triton.cdiv(heads, hb)
     out, lse = _messages(v, targets)
     scratch, stats = _scratch(v, parts, heads, 2, channels), _scratch(v, parts, heads, 3)
@@ -327,7 +327,7 @@ def attend_dot(
         attention.attend_dot, ((len(parts) + targets) * blocks, runs),
         q, k, v, out, lse, scratch, stats, *structure[:2], parts, len(parts), targets, sources,
         channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(k, structure, heads), HB=hb, C=c, E=e,
+        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(k, structure[1], heads), HB=hb, C=c, E=e,
         STAGES=_stages(k), num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, out, lse, structure[0], parts, keep=False)
@@ -348,7 +348,7 @@ def attend_dot_backward(
     g, q, k, v = g.contiguous(), q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
     edges, parts = structure[4].numel(), structure[7]
-    hb, c, e = _heads_tile(v, edges, sources, BACKWARD)
+    hb, c, e = _heads_tile(v, edges, sources)
     blocks = triton.cdiv(heads, hb)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
     ds = q.new_empty(runs, edges, heads, dtype=wide_type(q))
@@ -357,7 +357,7 @@ def attend_dot_backward(
         attention.attend_dot_backward, ((len(parts) + sources) * blocks, runs),
         g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, scratch_k, scratch_v,
         *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(q, structure, heads), HB=hb, C=c, E=e,
+        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(q, structure[1], heads), HB=hb, C=c, E=e,
         STAGES=_stages(q), num_warps=1,
     )  # fmt: skip
     _add_parts(scratch_k, dk, structure[3], parts)

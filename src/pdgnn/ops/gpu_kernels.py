@@ -64,7 +64,8 @@ def add_parts(
 def spmm(
     x, w, out, scratch, ptr, other, slot, parts, count, rows, sources, channels, heads, w_run,
     w_edge, w_head,
-    SLOTS: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+    SLOTS: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, C: tl.constexpr,
+    E: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
     c = tl.program_id(2) * C + tl.arange(0, C)
@@ -73,16 +74,20 @@ def spmm(
         tl.program_id(0).to(tl.int64), heads, ptr, parts, count, rows, HUB
     )
     width = heads * channels
-    base = x + run * sources * width + head * channels + c[None, :]
+    base = x + run * sources * width + head * channels
+    w += run * w_run + head * w_head
     acc = tl.zeros([C], dtype=ACC)
+    e = first + tl.arange(0, E)
+    node = tl.load(other + e, mask=e < last, other=0)
+    where = tl.load(slot + e, mask=e < last, other=0) if SLOTS else e
     for start in range(first, last, E):
         e = start + tl.arange(0, E)
         there = e < last
-        node = tl.load(other + e, mask=there, other=0).to(tl.int64)
-        where = (tl.load(slot + e, mask=there, other=0) if SLOTS else e).to(tl.int64)
-        weight = tl.load(w + run * w_run + where * w_edge + head * w_head, mask=there, other=0.0)
-        both = there[:, None] & inside[None, :]
-        values = tl.load(base + node[:, None] * width, mask=both, other=0.0)
+        weight = tl.load(w + where.to(INDEX) * w_edge, mask=there, other=0.0)
+        at = node.to(INDEX)[:, None] * width + c[None, :]
+        values = tl.load(base + at, mask=there[:, None] & inside[None, :], other=0.0)
+        node = tl.load(other + e + E, mask=e + E < last, other=0)
+        where = tl.load(slot + e + E, mask=e + E < last, other=0) if SLOTS else e + E
         acc += tl.sum(values.to(ACC) * weight.to(ACC)[:, None], axis=0)
     if whole:
         place = out + (run * rows + row) * width + head * channels + c
