@@ -12,7 +12,6 @@ from math import prod
 from typing import Any
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -24,10 +23,12 @@ from pdgnn.ops.gpu_dense import (
     activate,
     activate_backward,
     adamw_,
+    cdiv,
     dropout,
     launch,
     layer_norm,
     layer_norm_backward,
+    power_of_2,
     score_nodes,
     score_nodes_backward,
     wide_type,
@@ -69,7 +70,7 @@ L2 = 2**25
 
 def _blocks(channels: int, edges: int, rows: int) -> tuple[int, int]:
     """Channels and edges of a tile; few edges where nodes have few."""
-    c = triton.next_power_of_2(min(channels, WIDE))
+    c = power_of_2(min(channels, WIDE))
     return c, max(min(TILE // (2 * c), _edges(edges, rows)), 1)
 
 
@@ -81,8 +82,8 @@ def _edges(edges: int, rows: int) -> int:
 def _heads_tile(x: Tensor, edges: int, rows: int, share: int = 1) -> tuple[int, int, int]:
     """Heads, channels and edges of one of `share` tiles that a program holds at a time."""
     heads, channels = x.shape[2:]
-    c = triton.next_power_of_2(channels)
-    hb = min(triton.next_power_of_2(heads), max(1, ROW // (x.element_size() * c)))
+    c = power_of_2(channels)
+    hb = min(power_of_2(heads), max(1, ROW // (x.element_size() * c)))
     return hb, c, max(1, min(_edges(edges, rows), TILE // (share * c * hb)))
 
 
@@ -106,9 +107,9 @@ def _scratch(x: Tensor, parts: Tensor, *shape: int) -> Tensor:
 def _add_parts(scratch: Tensor, out: Tensor, ptr: Tensor, parts: Tensor) -> None:
     """The rows of hubs in `out` ``[B, rows, H, C]``, from the sums of their parts."""
     runs, rows, heads, channels = out.shape
-    c = min(triton.next_power_of_2(channels), WIDE)
+    c = min(power_of_2(channels), WIDE)
     launch(
-        kernels.add_parts, (len(parts) * heads, runs, triton.cdiv(channels, c)),
+        kernels.add_parts, (len(parts) * heads, runs, cdiv(channels, c)),
         scratch, out, ptr, parts, len(parts), rows, channels, heads,
         HUB=HUB, ACC=acc(out), C=c, num_warps=1,
     )  # fmt: skip
@@ -128,7 +129,7 @@ def _weighted_sum(
     scratch = _scratch(x, parts, heads, channels)
     shared = weight.shape[0] == 1
     launch(
-        kernels.spmm, ((len(parts) + rows) * heads, runs, triton.cdiv(channels, c)),
+        kernels.spmm, ((len(parts) + rows) * heads, runs, cdiv(channels, c)),
         x, weight, out, scratch, ptr, other, other if slot is None else slot, parts, len(parts),
         rows, sources, channels, heads, 0 if shared else weight.stride(0), weight.stride(1),
         0 if weight.shape[2] == 1 else weight.stride(2),
@@ -155,11 +156,11 @@ def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
     g, x = g.contiguous(), x.contiguous()
     _, col, row, *_ = structure
     runs, sources, heads, channels = x.shape
-    c = triton.next_power_of_2(min(channels, WIDE // 2))  # two tiles at a time
+    c = power_of_2(min(channels, WIDE // 2))  # two tiles at a time
     e = max(1, min(32, TILE // c))
     out = x.new_empty(runs, col.numel(), heads, dtype=wide_type(x))
     launch(
-        kernels.sddmm, (triton.cdiv(col.numel(), e), runs, heads),
+        kernels.sddmm, (cdiv(col.numel(), e), runs, heads),
         g, x, out, row, col, col.numel(), g.shape[1], sources, channels, heads,
         ACC=acc(x), C=c, E=e, num_warps=1,
     )  # fmt: skip
@@ -203,7 +204,7 @@ def _attend(
     rowptr, col, parts = structure[0], structure[1], structure[6]
     targets = rowptr.numel() - 1
     hb, c, e = _heads_tile(x, col.numel(), targets)
-    blocks = triton.cdiv(heads, hb)
+    blocks = cdiv(heads, hb)
     out, lse = _messages(x, targets)
     below, share = (torch.empty_like(out), torch.empty_like(lse)) if keep else (out, lse)
     scratch, stats = _scratch(x, parts, heads, 2, channels), _scratch(x, parts, heads, 3)
@@ -243,7 +244,7 @@ def _attend_parts(
     launch(
         attention.attend_parts, (len(parts) * heads, runs),
         scratch, stats, out, lse, below, share, rowptr, parts, len(parts), targets, channels, heads,
-        KEEP=keep, HUB=HUB, ACC=acc(out), C=triton.next_power_of_2(channels), num_warps=1,
+        KEEP=keep, HUB=HUB, ACC=acc(out), C=power_of_2(channels), num_warps=1,
     )  # fmt: skip
 
 
@@ -271,7 +272,7 @@ def attend_gradients(
     t_rowptr, t_row, t_slot, parts = (structure[i] for i in (3, 4, 5, 7))
     edges = t_row.numel()
     hb, c, e = _heads_tile(x, edges, sources)
-    blocks = triton.cdiv(heads, hb)
+    blocks = cdiv(heads, hb)
     inner, da_dst = _attend_inner(g, out, below, share, a_dst, slope)
     dx, da_src = torch.empty_like(x), torch.empty_like(a_src)
     units = len(parts) + sources
@@ -302,10 +303,10 @@ def _attend_inner(
     runs, targets, heads, channels = g.shape
     inner = g.new_empty(runs, targets, heads, dtype=wide_type(g))
     da_dst = torch.empty_like(a_dst)
-    c = triton.next_power_of_2(channels)
+    c = power_of_2(channels)
     rows, each = inner.numel(), max(1, 2 * TILE // c)
     launch(
-        attention.attend_inner, (triton.cdiv(rows, each),),
+        attention.attend_inner, (cdiv(rows, each),),
         g, out.contiguous(), below.contiguous(), share.contiguous(), inner, da_dst, rows, channels,
         SLOPE=slope, ACC=acc(g), C=c, ROWS=each, num_warps=4,
     )  # fmt: skip
@@ -320,7 +321,7 @@ def attend_dot(
     runs, sources, heads, channels = k.shape
     targets, parts = q.shape[1], structure[6]
     hb, c, e = _heads_tile(v, structure[1].numel(), targets, 2)
-    blocks = triton.cdiv(heads, hb)
+    blocks = cdiv(heads, hb)
     out, lse = _messages(v, targets)
     scratch, stats = _scratch(v, parts, heads, 2, channels), _scratch(v, parts, heads, 3)
     launch(
@@ -349,7 +350,7 @@ def attend_dot_backward(
     runs, sources, heads, channels = k.shape
     edges, parts = structure[4].numel(), structure[7]
     hb, c, e = _heads_tile(v, edges, sources)
-    blocks = triton.cdiv(heads, hb)
+    blocks = cdiv(heads, hb)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
     ds = q.new_empty(runs, edges, heads, dtype=wide_type(q))
     scratch_k, scratch_v = (_scratch(k, parts, heads, channels) for _ in range(2))

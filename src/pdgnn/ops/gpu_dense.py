@@ -5,10 +5,10 @@ The same functions as in :mod:`pdgnn.ops.reference`; :mod:`pdgnn.ops.gpu` has th
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -20,10 +20,12 @@ __all__ = [
     "activate",
     "activate_backward",
     "adamw_",
+    "cdiv",
     "dropout",
     "launch",
     "layer_norm",
     "layer_norm_backward",
+    "power_of_2",
     "score_nodes",
     "score_nodes_backward",
     "wide_type",
@@ -31,16 +33,40 @@ __all__ = [
 
 BLOCK = 1024
 """Entries of a program that goes through them one by one."""
-TILE = 2048
-"""Entries of a tile of whole rows."""
+NOISY = 4096
+"""The same for dropout, whose programs each work out a key first."""
 WIDE = 512
 """Columns of a tile whose rows need not be whole."""
+PROCESSORS = 132
+"""Multiprocessors to share nodes among, as an H200 has them; sums would change with the device."""
+SHAPES = {
+    "activate": (1024, 4, 48),
+    "activate_backward": (2048, 4, 6),
+    "layer_norm": (512, 1, 28),
+    "layer_norm_backward": (512, 1, 16),
+    "score_nodes": (512, 1, 28),
+    "score_nodes_backward": (512, 2, 14),
+}
+"""Entries of a tile, the warps that it is for, and how many programs of a multiprocessor the nodes
+are dealt out to: mostly as many as its registers hold, so that all begin and end together. The
+fastest of a few that were measured on an H200."""
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
     """Run a kernel, unless there is nothing to do."""
     if min(grid) > 0:
         kernel[grid](*args, **options)
+
+
+# Triton's own take 3 µs a call
+def cdiv(a: int, b: int) -> int:
+    """⌈a / b⌉."""
+    return -(-a // b)
+
+
+def power_of_2(n: int) -> int:
+    """The least power of two that is n or more."""
+    return 1 << max(n - 1, 0).bit_length()
 
 
 def wide_type(x: Tensor) -> torch.dtype:
@@ -62,20 +88,37 @@ def _noise(noise: Noise | None, instead: Tensor) -> tuple[Any, ...]:
     return rate.contiguous(), seed.contiguous(), step.contiguous(), stride, layer
 
 
-def _tile(width: int, most: int | None = None) -> tuple[int, int]:
-    """Rows and columns of a tile; whole rows unless they are wider than `most`."""
-    columns = triton.next_power_of_2(width)
-    columns = columns if most is None else min(columns, most)
-    return max(1, TILE // columns), columns
+class _Shape(NamedTuple):
+    """How a kernel goes through the nodes of its runs."""
+
+    rows: int
+    warps: int
+    each: int
+    grid: tuple[int, int, int]
 
 
-def _share(nodes: int, runs: int, rows: int) -> tuple[int, int]:
-    """Nodes for each program of a kernel that sums over them, many, and how many programs."""
-    each = 64
-    while each > rows and triton.cdiv(nodes, each) * runs < 1024:
-        each //= 2
-    each = max(each, rows)
-    return each, triton.cdiv(nodes, each)
+def _shape(kernel: str, nodes: int, runs: int, columns: int, blocks: int = 1) -> _Shape:
+    """Rows and warps of a tile of `columns`, nodes of a program, and programs by runs by blocks.
+
+    A tile has a row at least, and then more warps. Programs count their entries in 32 bits.
+    """
+    tile, warps, held = SHAPES[kernel]
+    rows, wider = max(1, tile // columns), max(1, min(columns // tile, 16 // warps))
+    programs = max(1, PROCESSORS * held // max(1, runs * blocks * wider))
+    each = min(cdiv(nodes, programs), 2**30 // (columns * blocks))
+    each = max(1, cdiv(each, rows)) * rows
+    return _Shape(rows, warps * wider, each, (cdiv(nodes, each), runs, blocks))
+
+
+def _columns(width: int) -> tuple[int, int]:
+    """Columns of a tile, and how many tiles make a row."""
+    columns = min(power_of_2(width), WIDE)
+    return columns, cdiv(width, columns)
+
+
+def _vector(*tensors: Tensor) -> int:
+    """Entries of 16 bytes of the widest of these."""
+    return 16 // max(t.dtype.itemsize for t in tensors)
 
 
 def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
@@ -83,8 +126,9 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Ten
     x = x.contiguous()
     size, out = x[0].numel(), torch.empty_like(x)
     launch(
-        kernels.dropout, (triton.cdiv(size, BLOCK), x.shape[0]),
-        x, out, *_noise((p, seed, step, layer), x), size, BLOCK=BLOCK, num_warps=4,
+        kernels.dropout, (cdiv(size, NOISY), x.shape[0]),
+        x, out, *_noise((p, seed, step, layer), x), size,
+        LARGE=size > 2**32, BLOCK=NOISY, num_warps=4,
     )  # fmt: skip
     return out
 
@@ -93,12 +137,15 @@ def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | No
     """GELU(dropout(h + bias)), or residual + dropout(h + bias), in one pass."""
     h, bias = h.contiguous(), bias.contiguous()
     other = h if residual is None else residual.contiguous()
-    runs, width = bias.shape
-    size, out = h[0].numel(), torch.empty_like(other)
+    runs, nodes, width = h.shape
+    columns, blocks = _columns(width)
+    shape, out = _shape("activate", nodes, runs, columns, blocks), torch.empty_like(other)
     launch(
-        kernels.activate, (triton.cdiv(size, BLOCK), runs),
-        h, bias, other, out, *_noise(noise, h), size, width,
-        NOISE=noise is not None, GELU=residual is None, ACC=acc(h), BLOCK=BLOCK, num_warps=4,
+        kernels.activate, shape.grid,
+        h, bias, other, out, *_noise(noise, h), nodes, width, shape.each,
+        NOISE=noise is not None, GELU=residual is None, GROUP=math.gcd(width, 8),
+        LARGE=nodes * width > 2**32, ACC=acc(h), ROWS=shape.rows, COLUMNS=columns,
+        VEC=_vector(h, other), num_warps=shape.warps,
     )  # fmt: skip
     return out
 
@@ -109,15 +156,15 @@ def activate_backward(
     """Gradients to h and bias; see :func:`pdgnn.ops.reference.activate_backward`."""
     g, h, bias = g.contiguous(), h.contiguous(), bias.contiguous()
     runs, nodes, width = h.shape
-    rows, columns = _tile(width, WIDE)
-    each, programs = _share(nodes, runs, rows)
-    dh = torch.empty_like(h)
-    sums = h.new_empty(runs, programs, width, dtype=wide_type(h))
+    columns, blocks = _columns(width)
+    shape, dh = _shape("activate_backward", nodes, runs, columns, blocks), torch.empty_like(h)
+    sums = h.new_empty(runs, shape.grid[0], width, dtype=wide_type(h))
     launch(
-        kernels.activate_backward, (programs, runs, triton.cdiv(width, columns)),
-        g, h, bias, dh, sums, *_noise(noise, h), nodes, width,
-        NOISE=noise is not None, GELU=gelu, ACC=acc(h), EACH=each, ROWS=rows, COLUMNS=columns,
-        num_warps=4,
+        kernels.activate_backward, shape.grid,
+        g, h, bias, dh, sums, *_noise(noise, h), nodes, width, shape.each,
+        NOISE=noise is not None, GELU=gelu, GROUP=math.gcd(width, 8), LARGE=nodes * width > 2**32,
+        ACC=acc(h), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(g, h),
+        num_warps=shape.warps,
     )  # fmt: skip
     return dh, sums.sum(dim=1).to(bias.dtype)
 
@@ -128,14 +175,15 @@ def layer_norm(
     """LayerNorm with its statistics; see :func:`pdgnn.ops.reference.layer_norm`."""
     x, weight, bias = x.contiguous(), weight.contiguous(), bias.contiguous()
     runs, nodes, width = x.shape
-    rows, columns = _tile(width)
-    y = torch.empty_like(x, dtype=weight.dtype)
+    columns = power_of_2(width)
+    shape, y = _shape("layer_norm", nodes, runs, columns), torch.empty_like(x, dtype=weight.dtype)
     mean = x.new_empty(runs, nodes, dtype=wide_type(x))
     scale = torch.empty_like(mean)
     launch(
-        kernels.layer_norm, (triton.cdiv(nodes, rows), runs),
-        x, weight, bias, y, mean, scale, nodes, width,
-        EPS=eps, ACC=acc(x), ROWS=rows, COLUMNS=columns, num_warps=4,
+        kernels.layer_norm, shape.grid,
+        x, weight, bias, y, mean, scale, nodes, width, shape.each,
+        EPS=eps, ACC=acc(x), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(x, y),
+        num_warps=shape.warps,
     )  # fmt: skip
     return y, mean, scale
 
@@ -146,15 +194,15 @@ def layer_norm_backward(
     """Gradients to x, weight and bias; see :func:`pdgnn.ops.reference.layer_norm_backward`."""
     g, x, weight = g.contiguous(), x.contiguous(), weight.contiguous()
     runs, nodes, width = x.shape
-    rows, columns = _tile(width)
-    each, programs = _share(nodes, runs, rows)
-    dx = torch.empty_like(x)
-    sums = x.new_empty(2, runs, programs, width, dtype=mean.dtype)
+    columns = power_of_2(width)
+    shape, dx = _shape("layer_norm_backward", nodes, runs, columns), torch.empty_like(x)
+    sums = x.new_empty(2, runs, shape.grid[0], width, dtype=mean.dtype)
     launch(
-        kernels.layer_norm_backward, (programs, runs),
+        kernels.layer_norm_backward, shape.grid,
         g, g if passed is None else passed.contiguous(), x, weight, mean.contiguous(),
-        scale.contiguous(), dx, sums[0], sums[1], nodes, width,
-        PASSED=passed is not None, ACC=acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
+        scale.contiguous(), dx, sums[0], sums[1], nodes, width, shape.each,
+        PASSED=passed is not None, ACC=acc(x), ROWS=shape.rows, COLUMNS=columns,
+        VEC=_vector(g, x), num_warps=shape.warps,
     )  # fmt: skip
     dw, db = sums.sum(dim=2).to(weight.dtype)
     return dx, dw, db
@@ -169,13 +217,14 @@ def score_nodes(
     x = h if bias is None else torch.empty_like(h)
     a_src = h.new_empty(h.shape[:3], dtype=wide_type(h))
     a_dst = torch.empty_like(a_src)
-    c = triton.next_power_of_2(channels)
-    rows = max(1, 2 * TILE // c)
+    c = power_of_2(channels)
+    hb = min(power_of_2(heads), max(1, WIDE // c))
+    shape = _shape("score_nodes", nodes, runs, hb * c, cdiv(heads, hb))
     launch(
-        kernels.score_nodes, (triton.cdiv(nodes * heads, rows), runs),
-        h, h if bias is None else bias.contiguous(), att_src, att_dst, x, a_src, a_dst,
-        nodes * heads, heads, channels,
-        BIAS=bias is not None, ACC=acc(h), ROWS=rows, C=c, num_warps=4,
+        kernels.score_nodes, shape.grid,
+        h, h if bias is None else bias.contiguous(), att_src, att_dst, x, a_src, a_dst, nodes,
+        heads, channels, shape.each,
+        BIAS=bias is not None, ACC=acc(h), ROWS=shape.rows, HEADS=hb, C=c, num_warps=shape.warps,
     )  # fmt: skip
     return x, a_src, a_dst
 
@@ -185,16 +234,16 @@ def score_nodes_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """All gradients; see :func:`pdgnn.ops.reference.score_nodes_backward`."""
     runs, nodes, heads, channels = x.shape
-    width = heads * channels
-    rows, columns = _tile(width, WIDE)
-    each, programs = _share(nodes, runs, rows)
-    dh = torch.empty_like(x)
-    sums = g_src.new_empty(runs, programs, 3, heads, channels)
+    c = min(power_of_2(channels), WIDE)
+    hb = min(power_of_2(heads), WIDE // c)
+    blocks = cdiv(heads, hb) * cdiv(channels, c)
+    shape, dh = _shape("score_nodes_backward", nodes, runs, hb * c, blocks), torch.empty_like(x)
+    sums = g_src.new_empty(runs, shape.grid[0], 3, heads, channels)
     launch(
-        kernels.score_nodes_backward, (programs, runs, triton.cdiv(width, columns)),
+        kernels.score_nodes_backward, shape.grid,
         g.contiguous(), g_src.contiguous(), g_dst.contiguous(), x.contiguous(),
-        att_src.contiguous(), att_dst.contiguous(), dh, sums, nodes, heads, channels, width,
-        ACC=acc(x), EACH=each, ROWS=rows, COLUMNS=columns, num_warps=4,
+        att_src.contiguous(), att_dst.contiguous(), dh, sums, nodes, heads, channels, shape.each,
+        ACC=acc(x), ROWS=shape.rows, HEADS=hb, C=c, num_warps=shape.warps,
     )  # fmt: skip
     db, of_src, of_dst = sums.sum(dim=1).to(att_src.dtype).unbind(1)
     return dh, db, of_src, of_dst
@@ -214,7 +263,7 @@ def adamw_(
     """One step of AdamW in one pass; see :func:`pdgnn.ops.reference.adamw_`."""
     runs, size = parameters.shape
     launch(
-        kernels.adamw, (triton.cdiv(size, BLOCK), runs),
+        kernels.adamw, (cdiv(size, BLOCK), runs),
         parameters, mean, square, grads.contiguous(), decay, rate, root, size,
         BETA1=betas[0], BETA2=betas[1], EPS=eps, ACC=acc(parameters), BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip

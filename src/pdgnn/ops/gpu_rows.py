@@ -1,7 +1,10 @@
 """The Triton kernels behind :mod:`pdgnn.ops.gpu` that go through nodes one by one, and AdamW.
 
-The second dimension of a grid is the run; ACC is the type of the sums. Where a gradient is a sum
-over nodes, every program leaves the sum over its own, and these are added in a fixed order.
+The second dimension of a grid is the run; ACC is the type of the sums. A program takes `each`
+nodes, ROWS at a time, and counts their elements in 32 bits from its first one. VEC is how many
+columns a lane takes at once: 16 bytes of the widest tensor, so that no warp writes half a sector.
+Where a gradient is a sum over nodes, every program leaves the sum over its own, and these are
+added in a fixed order.
 """
 # mypy: ignore-errors
 
@@ -10,8 +13,16 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-SIZES = ("s_step", "layer", "size", "nodes")
+SIZES = ("s_step", "layer", "nodes", "each")
 """Arguments whose values no compilation depends on."""
+
+
+@triton.jit
+def share(nodes, each):
+    """The run of this program, the first of its nodes, and how many it has."""
+    node = tl.program_id(0).to(tl.int64) * each
+    there = tl.minimum(nodes - node, each).to(tl.int32)
+    return tl.program_id(1).to(tl.int64), node, there
 
 
 @triton.jit
@@ -24,131 +35,222 @@ def mix(x):
 
 
 @triton.jit
-def kept(rate, seed, step, s_step, run, layer, n):
-    """1 / (1 − p) where element n of this run is kept, else 0."""
+def draw(rate, seed, step, s_step, run, layer):
+    """What decides on the elements of a run in :func:`kept`: two keys and a limit; 1 / (1 − p)."""
     p, whole = tl.load(rate + run), tl.load(seed + run)
     low, high = whole.to(tl.uint32), (whole >> 32).to(tl.uint32)
     now = tl.load(step + run * s_step).to(tl.uint32)
-    key = mix(mix(mix(low ^ 0x9E3779B9) ^ high) ^ now)
-    key = mix(key ^ layer)
-    bits = mix(n.to(tl.uint32) ^ key) ^ (n >> 32).to(tl.uint32)
-    bits = mix(bits + mix(key ^ 0x85EBCA6B)) >> 8
-    keep = bits.to(tl.float32) * (1.0 / 16777216.0) >= p
-    return tl.where(keep, tl.where(p < 1, tl.div_rn(1.0, 1 - p), 0.0), 0.0)
+    key = mix(mix(mix(mix(low ^ 0x9E3779B9) ^ high) ^ now) ^ tl.cast(layer, tl.uint32))
+    # a number of 24 bits, the highest of 32, is at least 2^24 p; where p is 1 or more none is
+    some = p < 1
+    p = tl.where(some, p, 0.0)
+    least = tl.ceil(tl.maximum(p, 0.0) * 16777216.0).to(tl.uint32) << 8
+    least = tl.where(some, least, 0xFFFFFFFF)
+    scale = tl.div_rn(1.0, 1 - p)
+    return key ^ (key >> 16), mix(key ^ 0x85EBCA6B), least, scale
+
+
+@triton.jit
+def kept(first, row, n, key, second, least, GROUP: tl.constexpr, LARGE: tl.constexpr):
+    """Which of the elements first + row + n of a run are kept.
+
+    GROUP, a power of two, divides `first` and `row`: GROUP neighbours differ in their lowest bits,
+    which the first shift of `mix` drops, and share what comes before its first product.
+    """
+    whole = first.to(tl.uint32) + (row + (n & -GROUP)).to(tl.uint32)
+    bits = (whole ^ (whole >> 16) ^ key) ^ (n & (GROUP - 1)).to(tl.uint32)
+    bits = bits * 0x7FEB352D
+    bits = bits ^ (bits >> 15)
+    bits = bits * 0x846CA68B
+    bits = bits ^ (bits >> 16)
+    if LARGE:  # a run has more than 2^32 elements
+        bits = bits ^ ((first + row + n) >> 32).to(tl.uint32)
+    return (mix(bits + second) & 0xFFFFFF00) >= least
+
+
+@triton.jit
+def gelu(u):
+    """u Φ(u) = max(u, 0) − |u| Φ(−|u|), with a polynomial for log₂ Φ(−|u|): an error of 6e-8."""
+    if u.dtype == tl.float64:
+        y = u * (0.5 + 0.5 * tl.erf(u * 0.7071067811865476))
+    else:
+        a = tl.minimum(tl.abs(u), 6.0)
+        q = 6.119302724982845e-06 * a - 3.2479110814165324e-05
+        q = q * a - 0.0004947069101035595
+        q = q * a + 0.007508276496082544
+        q = q * a - 0.05278468504548073
+        q = q * a - 0.4591203033924103
+        q = q * a - 1.1511149406433105
+        q = q * a - 0.9999998211860657
+        y = tl.maximum(u, 0.0, propagate_nan=tl.PropagateNan.ALL) - a * tl.exp2(q)
+    return y
+
+
+@triton.jit
+def gelu_slope(v):
+    """Φ(u) + u φ(u) for v = u √(½ log₂ e), with which e^(−u²/2) = 2^(−v²).
+
+    It is ½ ± (½ − 2^(−v²) q) with the sign of v, q a polynomial in |v|: an error of 7e-8.
+    """
+    if v.dtype == tl.float64:
+        u = v / 0.8493218002880191
+        bell = tl.exp(-0.5 * u * u) * 0.3989422804014327
+        y = 0.5 + 0.5 * tl.erf(u * 0.7071067811865476) + u * bell
+    else:
+        a = tl.minimum(tl.abs(v), 5.1, propagate_nan=tl.PropagateNan.ALL)
+        q = 8.354430974577554e-06 * a - 0.00015310516755562276
+        q = q * a + 0.001254780450835824
+        q = q * a - 0.006194127257913351
+        q = q * a + 0.021152127534151077
+        q = q * a - 0.055016640573740005
+        q = q * a + 0.11752822250127792
+        q = q * a - 0.21629391610622406
+        q = q * a + 0.3464582562446594
+        q = q * a - 0.9394304752349854
+        q = q * a + 0.4999999403953552
+        half = 0.5 - tl.exp2(0.0 - a * a) * q
+        sign = v.to(tl.uint32, bitcast=True) & 0x80000000
+        y = 0.5 + (half.to(tl.uint32, bitcast=True) ^ sign).to(tl.float32, bitcast=True)
+    return y
 
 
 @triton.jit(do_not_specialize=SIZES)
-def dropout(x, out, rate, seed, step, s_step, layer: tl.uint32, size, BLOCK: tl.constexpr):
+def dropout(
+    x, out, rate, seed, step, s_step, layer: tl.uint32, size,
+    LARGE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
-    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = n < size
-    scale = kept(rate, seed, step, s_step, run, layer, n)
-    value = tl.load(x + run * size + n, mask=there, other=0.0)
-    value = tl.where(scale > 0, value * scale.to(value.dtype), 0.0)
-    tl.store(out + run * size + n, value, mask=there)
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    n = tl.arange(0, BLOCK)
+    there = n < size - first
+    at = run * size + first
+    value = tl.load(x + at + n, mask=there, other=0.0)
+    key, second, least, scale = draw(rate, seed, step, s_step, run, layer)
+    keep = kept(first, 0, n, key, second, least, 8, LARGE)
+    value = tl.where(keep, value * scale.to(value.dtype), 0.0)
+    tl.store(out + at + n, value, mask=there)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def activate(
-    h, bias, residual, out, rate, seed, step, s_step, layer: tl.uint32, size, width,
-    NOISE: tl.constexpr, GELU: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    h, bias, residual, out, rate, seed, step, s_step, layer: tl.uint32, nodes, width, each,
+    NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
-    run = tl.program_id(1).to(tl.int64)
-    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = n < size
-    at = run * size + n
-    u = tl.load(h + at, mask=there, other=0.0).to(ACC)
-    u += tl.load(bias + run * width + n % width, mask=there, other=0.0).to(ACC)
+    run, node, there = share(nodes, each)
+    column = tl.program_id(2) * COLUMNS
+    c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
+    inside = c < width - column
+    first = node * width + column
+    at = run * nodes * width + first
+    b = tl.load(bias + run * width + column + c, mask=inside, other=0.0).to(ACC)
+    factor = 1.0
     if NOISE:
-        scale = kept(rate, seed, step, s_step, run, layer, n)
-        u = tl.where(scale > 0, u * scale.to(ACC), 0.0)
-    if GELU:
-        u = u * (0.5 + 0.5 * tl.erf(u * 0.7071067811865476))
-    else:
-        u += tl.load(residual + at, mask=there, other=0.0).to(ACC)
-    tl.store(out + at, u.to(out.dtype.element_ty), mask=there)
+        key, second, least, scale = draw(rate, seed, step, s_step, run, layer)
+        factor = scale.to(ACC)
+        b *= factor
+    for start in range(0, there, ROWS):
+        row = start + tl.arange(0, ROWS)
+        both = (row < there)[:, None] & inside[None, :]
+        row = row[:, None] * width
+        n = row + c[None, :]
+        u = tl.load(h + at + n, mask=both, other=0.0).to(ACC) * factor + b[None, :]
+        if not GELU:
+            onto = tl.load(residual + at + n, mask=both, other=0.0).to(ACC)
+        if NOISE:
+            keep = kept(first, row, c[None, :], key, second, least, GROUP, LARGE)
+            u = tl.where(keep, u, 0.0)
+        u = gelu(u) if GELU else onto + u
+        tl.store(out + at + n, u.to(out.dtype.element_ty), mask=both)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def activate_backward(
-    g, h, bias, dh, dbias, rate, seed, step, s_step, layer: tl.uint32, nodes, width,
-    NOISE: tl.constexpr, GELU: tl.constexpr, ACC: tl.constexpr, EACH: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    g, h, bias, dh, dbias, rate, seed, step, s_step, layer: tl.uint32, nodes, width, each,
+    NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
-    """Programs take EACH nodes, ROWS at a time."""
-    run = tl.program_id(1).to(tl.int64)
-    c = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = c < width
-    first = tl.program_id(0) * EACH
-    b = tl.load(bias + run * width + c, mask=inside, other=0.0).to(ACC)
+    run, node, there = share(nodes, each)
+    column = tl.program_id(2) * COLUMNS
+    c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
+    inside = c < width - column
+    first = node * width + column
+    at = run * nodes * width + first
+    factor, inner = 1.0, tl.full([], 0.8493218002880191, ACC)  # as a plain number it is a float32
+    if NOISE:
+        key, second, least, scale = draw(rate, seed, step, s_step, run, layer)
+        factor = scale.to(ACC)
+        inner *= factor
+    b = tl.load(bias + run * width + column + c, mask=inside, other=0.0).to(ACC) * inner
     acc = tl.zeros([ROWS, COLUMNS], dtype=ACC)
-    for start in range(0, EACH, ROWS):
-        row = (first + start + tl.arange(0, ROWS)).to(tl.int64)
-        n = row[:, None] * width + c[None, :]
-        both = (row < nodes)[:, None] & inside[None, :]
-        at = run * nodes * width + n
-        d = tl.load(g + at, mask=both, other=0.0).to(ACC)
-        scale = tl.full([ROWS, COLUMNS], 1.0, tl.float32)
-        if NOISE:
-            scale = kept(rate, seed, step, s_step, run, layer, n)
+    for start in range(0, there, ROWS):
+        row = start + tl.arange(0, ROWS)
+        both = (row < there)[:, None] & inside[None, :]
+        row = row[:, None] * width
+        n = row + c[None, :]
+        d = tl.load(g + at + n, mask=both, other=0.0).to(ACC) * factor
         if GELU:
-            u = tl.load(h + at, mask=both, other=0.0).to(ACC) + b[None, :]
-            u = tl.where(scale > 0, u * scale.to(ACC), 0.0)
-            slope = 0.5 + 0.5 * tl.erf(u * 0.7071067811865476)
-            d = d * (slope + u * tl.exp(-0.5 * u * u) * 0.3989422804014327)
-        d = tl.where(scale > 0, d * scale.to(ACC), 0.0)
-        tl.store(dh + at, d.to(dh.dtype.element_ty), mask=both)
-        acc += tl.where(both, d, 0.0)
-    place = dbias + (run * tl.num_programs(0) + tl.program_id(0)) * width + c
+            v = tl.load(h + at + n, mask=both, other=0.0).to(ACC) * inner + b[None, :]
+            d = d * gelu_slope(v)
+        if NOISE:
+            keep = kept(first, row, c[None, :], key, second, least, GROUP, LARGE)
+            d = tl.where(keep, d, 0.0)
+        tl.store(dh + at + n, d.to(dh.dtype.element_ty), mask=both)
+        acc += d
+    place = dbias + (run * tl.num_programs(0) + tl.program_id(0)) * width + column + c
     tl.store(place, tl.sum(acc, axis=0), mask=inside)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def layer_norm(
-    x, weight, bias, y, mean, scale, nodes, width,
+    x, weight, bias, y, mean, scale, nodes, width, each,
     EPS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    VEC: tl.constexpr,
 ):  # fmt: skip
-    run = tl.program_id(1).to(tl.int64)
-    c = tl.arange(0, COLUMNS)
+    run, node, there = share(nodes, each)
+    at = run * nodes + node
+    c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
     inside = c < width
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    both = (row < nodes)[:, None] & inside[None, :]
-    at = (run * nodes + row)[:, None] * width + c[None, :]
-    z = tl.load(x + at, mask=both, other=0.0).to(ACC)
-    m = tl.sum(z, axis=1) / width
-    z = tl.where(both, z - m[:, None], 0.0)
-    s = 1 / tl.sqrt(tl.sum(z * z, axis=1) / width + EPS)
     w = tl.load(weight + run * width + c, mask=inside, other=0.0).to(ACC)
     b = tl.load(bias + run * width + c, mask=inside, other=0.0).to(ACC)
-    z = z * s[:, None] * w[None, :] + b[None, :]
-    tl.store(y + at, z.to(y.dtype.element_ty), mask=both)
-    tl.store(mean + run * nodes + row, m, mask=row < nodes)
-    tl.store(scale + run * nodes + row, s, mask=row < nodes)
+    for start in range(0, there, ROWS):
+        row = start + tl.arange(0, ROWS)
+        both = (row < there)[:, None] & inside[None, :]
+        n = row[:, None] * width + c[None, :]
+        z = tl.load(x + at * width + n, mask=both, other=0.0).to(ACC)
+        m = tl.sum(z, axis=1) / width
+        z = tl.where(inside[None, :], z - m[:, None], 0.0)
+        s = 1 / tl.sqrt(tl.sum(z * z, axis=1) / width + EPS)
+        z = z * s[:, None] * w[None, :] + b[None, :]
+        tl.store(y + at * width + n, z.to(y.dtype.element_ty), mask=both)
+        tl.store(mean + at + row, m, mask=row < there)
+        tl.store(scale + at + row, s, mask=row < there)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def layer_norm_backward(
-    g, passed, x, weight, mean, scale, dx, dw, db, nodes, width,
-    PASSED: tl.constexpr, ACC: tl.constexpr, EACH: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    g, passed, x, weight, mean, scale, dx, dw, db, nodes, width, each,
+    PASSED: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    VEC: tl.constexpr,
 ):  # fmt: skip
-    """Programs take EACH nodes, ROWS at a time."""
-    run = tl.program_id(1).to(tl.int64)
-    c = tl.arange(0, COLUMNS)
+    run, node, there = share(nodes, each)
+    at = run * nodes + node
+    c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
     inside = c < width
-    first = tl.program_id(0) * EACH
     w = tl.load(weight + run * width + c, mask=inside, other=0.0).to(ACC)
     to_w = tl.zeros([ROWS, COLUMNS], dtype=ACC)
     to_b = tl.zeros([ROWS, COLUMNS], dtype=ACC)
-    for start in range(0, EACH, ROWS):
-        row = (first + start + tl.arange(0, ROWS)).to(tl.int64)
-        both = (row < nodes)[:, None] & inside[None, :]
-        at = (run * nodes + row)[:, None] * width + c[None, :]
-        m = tl.load(mean + run * nodes + row, mask=row < nodes, other=0.0)
-        s = tl.load(scale + run * nodes + row, mask=row < nodes, other=0.0)
-        z = (tl.load(x + at, mask=both, other=0.0).to(ACC) - m[:, None]) * s[:, None]
-        z = tl.where(both, z, 0.0)
-        d = tl.load(g + at, mask=both, other=0.0).to(ACC)
+    for start in range(0, there, ROWS):
+        row = start + tl.arange(0, ROWS)
+        both = (row < there)[:, None] & inside[None, :]
+        n = row[:, None] * width + c[None, :]
+        m = tl.load(mean + at + row, mask=row < there, other=0.0)
+        s = tl.load(scale + at + row, mask=row < there, other=0.0)
+        z = tl.load(x + at * width + n, mask=both, other=0.0).to(ACC)
+        d = tl.load(g + at * width + n, mask=both, other=0.0).to(ACC)
+        if PASSED:
+            onto = tl.load(passed + at * width + n, mask=both, other=0.0).to(ACC)
+        z = (z - m[:, None]) * s[:, None]  # not 0 in columns outside, where d is
         to_w += d * z
         to_b += d
         u = d * w[None, :]
@@ -156,8 +258,8 @@ def layer_norm_backward(
         mean_uz = tl.sum(u * z, axis=1) / width
         u = (u - mean_u[:, None] - z * mean_uz[:, None]) * s[:, None]
         if PASSED:
-            u += tl.load(passed + at, mask=both, other=0.0).to(ACC)
-        tl.store(dx + at, u.to(dx.dtype.element_ty), mask=both)
+            u += onto
+        tl.store(dx + at * width + n, u.to(dx.dtype.element_ty), mask=both)
     place = (run * tl.num_programs(0) + tl.program_id(0)) * width + c
     tl.store(dw + place, tl.sum(to_w, axis=0), mask=inside)
     tl.store(db + place, tl.sum(to_b, axis=0), mask=inside)
@@ -165,58 +267,70 @@ def layer_norm_backward(
 
 @triton.jit(do_not_specialize=SIZES)
 def score_nodes(
-    h, bias, att_src, att_dst, x, a_src, a_dst, size, heads, channels,
-    BIAS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, C: tl.constexpr,
+    h, bias, att_src, att_dst, x, a_src, a_dst, nodes, heads, channels, each,
+    BIAS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, HEADS: tl.constexpr,
+    C: tl.constexpr,
 ):  # fmt: skip
-    """A row is a head of a node; `size` is how many a run has."""
-    run = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    c = tl.arange(0, C)
-    both = (row < size)[:, None] & (c < channels)[None, :]
-    at = (run * size + row)[:, None] * channels + c[None, :]
-    of_head = (run * heads + row % heads)[:, None] * channels + c[None, :]
-    u = tl.load(h + at, mask=both, other=0.0).to(ACC)
+    run, node, there = share(nodes, each)
+    head, c = tl.program_id(2) * HEADS + tl.arange(0, HEADS), tl.arange(0, C)
+    inside = (head < heads)[:, None] & (c < channels)[None, :]
+    column = head[:, None] * channels + c[None, :]
+    width = heads * channels
+    at = run * nodes + node
+    of_src = tl.load(att_src + run * width + column, mask=inside, other=0.0).to(ACC)
+    of_dst = tl.load(att_dst + run * width + column, mask=inside, other=0.0).to(ACC)
     if BIAS:
-        u += tl.load(bias + of_head, mask=both, other=0.0).to(ACC)
-        tl.store(x + at, u.to(x.dtype.element_ty), mask=both)
-        u = u.to(x.dtype.element_ty).to(ACC)
-    s = tl.sum(u * tl.load(att_src + of_head, mask=both, other=0.0).to(ACC), axis=1)
-    d = tl.sum(u * tl.load(att_dst + of_head, mask=both, other=0.0).to(ACC), axis=1)
-    tl.store(a_src + run * size + row, s, mask=row < size)
-    tl.store(a_dst + run * size + row, d, mask=row < size)
+        b = tl.load(bias + run * width + column, mask=inside, other=0.0).to(ACC)
+    for start in range(0, there, ROWS):
+        row = start + tl.arange(0, ROWS)
+        n = row[:, None, None] * width + column[None]
+        every = (row < there)[:, None, None] & inside[None]
+        u = tl.load(h + at * width + n, mask=every, other=0.0).to(ACC)
+        if BIAS:
+            u += b[None]
+            tl.store(x + at * width + n, u.to(x.dtype.element_ty), mask=every)
+            u = u.to(x.dtype.element_ty).to(ACC)
+        score = row[:, None] * heads + head[None, :]
+        scored = (row < there)[:, None] & (head < heads)[None, :]
+        tl.store(a_src + at * heads + score, tl.sum(u * of_src[None], axis=2), mask=scored)
+        tl.store(a_dst + at * heads + score, tl.sum(u * of_dst[None], axis=2), mask=scored)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def score_nodes_backward(
-    g, g_src, g_dst, x, att_src, att_dst, dh, sums, nodes, heads, channels, width,
-    ACC: tl.constexpr, EACH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    g, g_src, g_dst, x, att_src, att_dst, dh, sums, nodes, heads, channels, each,
+    ACC: tl.constexpr, ROWS: tl.constexpr, HEADS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Programs take EACH nodes, ROWS at a time; `sums` are ∂bias, ∂att_src and ∂att_dst."""
-    run = tl.program_id(1).to(tl.int64)
-    c = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = c < width
-    head = c // channels
-    first = tl.program_id(0) * EACH
-    of_src = tl.load(att_src + run * width + c, mask=inside, other=0.0).to(ACC)
-    of_dst = tl.load(att_dst + run * width + c, mask=inside, other=0.0).to(ACC)
-    to_bias = tl.zeros([ROWS, COLUMNS], dtype=ACC)
-    to_src = tl.zeros([ROWS, COLUMNS], dtype=ACC)
-    to_dst = tl.zeros([ROWS, COLUMNS], dtype=ACC)
-    for start in range(0, EACH, ROWS):
-        row = (first + start + tl.arange(0, ROWS)).to(tl.int64)
-        both = (row < nodes)[:, None] & inside[None, :]
-        at = (run * nodes + row)[:, None] * width + c[None, :]
-        by_head = (run * nodes + row)[:, None] * heads + head[None, :]
-        s = tl.load(g_src + by_head, mask=both, other=0.0).to(ACC)
-        d = tl.load(g_dst + by_head, mask=both, other=0.0).to(ACC)
-        value = tl.load(x + at, mask=both, other=0.0).to(ACC)
-        u = tl.load(g + at, mask=both, other=0.0).to(ACC)
-        u += s * of_src[None, :] + d * of_dst[None, :]
-        tl.store(dh + at, u.to(dh.dtype.element_ty), mask=both)
+    """`sums` are ∂bias, ∂att_src and ∂att_dst; the third dimension of the grid is of columns."""
+    run, node, there = share(nodes, each)
+    blocks = tl.cdiv(channels, C)
+    head = tl.program_id(2) // blocks * HEADS + tl.arange(0, HEADS)
+    c = tl.program_id(2) % blocks * C + tl.arange(0, C)
+    inside = (head < heads)[:, None] & (c < channels)[None, :]
+    column = head[:, None] * channels + c[None, :]
+    width = heads * channels
+    at = run * nodes + node
+    of_src = tl.load(att_src + run * width + column, mask=inside, other=0.0).to(ACC)
+    of_dst = tl.load(att_dst + run * width + column, mask=inside, other=0.0).to(ACC)
+    to_bias = tl.zeros([ROWS, HEADS, C], dtype=ACC)
+    to_src = tl.zeros([ROWS, HEADS, C], dtype=ACC)
+    to_dst = tl.zeros([ROWS, HEADS, C], dtype=ACC)
+    for start in range(0, there, ROWS):
+        row = start + tl.arange(0, ROWS)
+        score = row[:, None] * heads + head[None, :]
+        scored = (row < there)[:, None] & (head < heads)[None, :]
+        n = row[:, None, None] * width + column[None]
+        every = (row < there)[:, None, None] & inside[None]
+        s = tl.load(g_src + at * heads + score, mask=scored, other=0.0).to(ACC)[:, :, None]
+        d = tl.load(g_dst + at * heads + score, mask=scored, other=0.0).to(ACC)[:, :, None]
+        value = tl.load(x + at * width + n, mask=every, other=0.0).to(ACC)
+        u = tl.load(g + at * width + n, mask=every, other=0.0).to(ACC)
+        u += s * of_src[None] + d * of_dst[None]
+        tl.store(dh + at * width + n, u.to(dh.dtype.element_ty), mask=every)
         to_bias += u
         to_src += s * value
         to_dst += d * value
-    place = (run * tl.num_programs(0) + tl.program_id(0)) * 3 * width + c
+    place = (run * tl.num_programs(0) + tl.program_id(0)) * 3 * width + column
     tl.store(sums + place, tl.sum(to_bias, axis=0), mask=inside)
     tl.store(sums + place + width, tl.sum(to_src, axis=0), mask=inside)
     tl.store(sums + place + 2 * width, tl.sum(to_dst, axis=0), mask=inside)
@@ -229,17 +343,18 @@ def adamw(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
-    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = n < size
-    at = run * size + n
-    g = tl.load(grads + at, mask=there, other=0.0).to(ACC)
-    m = tl.load(mean + at, mask=there, other=0.0)
-    v = tl.load(square + at, mask=there, other=0.0)
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    n = tl.arange(0, BLOCK)
+    there = n < size - first
+    at = run * size + first
+    g = tl.load(grads + at + n, mask=there, other=0.0).to(ACC)
+    m = tl.load(mean + at + n, mask=there, other=0.0)
+    v = tl.load(square + at + n, mask=there, other=0.0)
+    theta = tl.load(parameters + at + n, mask=there, other=0.0)
     m += (g - m) * (1 - BETA1)
     v = v * BETA2 + g * g * (1 - BETA2)
-    theta = tl.load(parameters + at, mask=there, other=0.0) * tl.load(decay + run).to(ACC)
     below = tl.sqrt(v) / tl.load(root + run).to(ACC) + EPS
-    theta -= m / below * tl.load(rate + run).to(ACC)
-    tl.store(mean + at, m, mask=there)
-    tl.store(square + at, v, mask=there)
-    tl.store(parameters + at, theta, mask=there)
+    theta = theta * tl.load(decay + run).to(ACC) - m / below * tl.load(rate + run).to(ACC)
+    tl.store(mean + at + n, m, mask=there)
+    tl.store(square + at + n, v, mask=there)
+    tl.store(parameters + at + n, theta, mask=there)
