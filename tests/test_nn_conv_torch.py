@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from layers import EDGE_INDEX, normal, same
+from pdgnn import InputError
 from pdgnn.nn import PDGATConv, PDGCNConv
-from pdgnn.ops import Edges
+from pdgnn.ops import Edges, attend, score_nodes, use_backend
+from pdgnn.ops.functional import attend_nodes
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +81,108 @@ def test_it_compiles_in_one_piece(kind):
         found.append([out, *torch.autograd.grad(out.tanh().sum(), wanted)])
     for one, other in zip(*found, strict=True):
         assert same(one, other)
+
+
+# --- few steps, as on small graphs each takes longer to launch than to run ------------------------
+
+
+class Dispatched(TorchDispatchMode):
+    """Counts the calls that are no views; on a GPU each is a kernel at least."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not func.is_view:
+            self.calls[str(func)] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("concat", [True, False])
+@pytest.mark.parametrize(("edge_dim", "most"), [(None, 9), (2, 12)])
+def test_a_call_takes_few_steps(concat, edge_dim, most):
+    """3 products with W, 2 passes each way, 3 products for the features, the bias and its sum."""
+    edges = Edges.from_edge_index(EDGE_INDEX, num_nodes=5)
+    conv = PDGATConv(4, 3, heads=2, concat=concat, add_self_loops=False, edge_dim=edge_dim)
+    x, attr = torch.randn(5, 4).requires_grad_(), None if edge_dim is None else torch.randn(8, 2)
+    g = torch.randn(5, 6 if concat else 3)
+    with Dispatched() as counted:
+        torch.autograd.grad(conv(x, edges, attr), [x, *conv.parameters()], g)
+    assert counted.calls["pdgnn.attend.default"] == counted.calls["pdgnn.attend_backward.default"]
+    assert counted.calls.total() <= most + 2 * (not concat), counted.calls  # the mean, both ways
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("featured", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_attention_with_the_scores_of_its_nodes_is_both_in_one(backend, featured, masked):
+    edges = Edges.from_edge_index(EDGE_INDEX, num_nodes=5)
+    leaves = [normal(5, 6), normal(1, 2, 3, seed=1), normal(1, 2, 3, seed=2)]
+    if featured:
+        leaves += [normal(8, 2, seed=3), normal(1, 2, 2, seed=4)]
+    mask = 2.0 * (normal(8, 2, seed=5) > 0) if masked else None
+
+    def whole(h, src, dst, attr=None, w=None):
+        term = {"edge_attr": attr, "w_edge": w, "mask": mask, "negative_slope": 0.3}
+        return attend_nodes(h, src, dst, edges, **term)
+
+    def parts(h, src, dst, attr=None, w=None):
+        x, a_src, a_dst = score_nodes(h.view(5, 2, 3), None, src[0], dst[0])
+        term = {"edge_attr": attr, "w_edge": None if w is None else w[0], "mask": mask}
+        return attend(x, a_src, a_dst, edges, negative_slope=0.3, **term).flatten(1)
+
+    found = []
+    with use_backend(backend):
+        for form in (whole, parts):
+            own = [t.clone().requires_grad_() for t in leaves]
+            out = form(*own)
+            found.append([out, *torch.autograd.grad(out.tanh().sum(), own)])
+        with torch.no_grad():
+            found[0].append(whole(*leaves))
+            found[1].append(parts(*leaves))
+            stacked = [torch.stack([t, -t]) for t in leaves]
+            found[0] += vmap(whole)(*stacked)
+        found[1] += [parts(*leaves), parts(*(-t for t in leaves))]
+    for one, other in zip(*found, strict=True):
+        assert same(one, other)
+
+
+def test_features_of_edges_need_their_weights():
+    edges, att = Edges.from_edge_index(EDGE_INDEX, num_nodes=5), torch.ones(1, 2, 3)
+    with pytest.raises(InputError, match="edge_attr and w_edge belong together"):
+        attend_nodes(torch.ones(5, 6), att, att, edges, edge_attr=torch.ones(8, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("weights", [True, False])
+def test_in_half_precision(dtype, weights):
+    """All comes out in the type of the layer, and near what double precision gives."""
+    conv = PDGATConv(4, 3, heads=2).to(dtype)
+    wide = PDGATConv(4, 3, heads=2).double()
+    wide.load_state_dict(conv.state_dict())
+    x, attr = normal(5, 4).to(dtype), normal(8, 2, seed=1).to(dtype)
+    found = []
+    for module, kind in ((conv, dtype), (wide, torch.float64)):
+        own = x.to(kind).requires_grad_()
+        out = module(own, EDGE_INDEX, attr.to(kind), return_attention_weights=weights)
+        results = [out[0], out[1][1]] if weights else [out]
+        total = sum((t * t.detach().cos()).sum() for t in results)
+        results += torch.autograd.grad(total, [own, *module.parameters()])
+        assert {t.dtype for t in results} == {kind}
+        found.append(results)
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one.double(), other, rtol=0.05, atol=0.05)
+
+
+def test_under_autocast():
+    conv, x, attr = PDGATConv(4, 3, heads=2), torch.randn(5, 4), torch.randn(8, 2)
+    grads = []
+    for enabled in (True, False):
+        own = x.clone().requires_grad_()
+        with torch.autocast("cpu", enabled=enabled):
+            out = conv(own, EDGE_INDEX, attr)
+        grads.append(torch.autograd.grad(out.float().tanh().sum(), [own, *conv.parameters()]))
+    for one, other in zip(*grads, strict=True):
+        assert one.dtype == torch.float32
+        assert torch.allclose(one, other, rtol=0.05, atol=0.05)

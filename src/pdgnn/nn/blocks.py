@@ -77,26 +77,27 @@ def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: Noise) -> Tensor:
 def node_scores(x: Tensor, *att: Tensor) -> tuple[Tensor, ...]:
     """⟨att_h, x_nh⟩ for each `att` ``[H, C]``: ``[N, H, C]`` to one ``[N, H]`` each.
 
-    As one matrix product with the block-diagonal ``[D, H]`` of each, so that no product of the
-    size of x is written.
+    As products of matrices, so that nothing of the size of x is written. For two of the same x
+    there is :func:`pdgnn.ops.score_nodes`.
 
     >>> x = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
     >>> node_scores(x, torch.tensor([[1.0, 1.0], [0.0, 2.0]]))[0].tolist()
     [[3.0, 8.0]]
     """
-    heads = x.shape[-2]
-    own = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
-    columns = torch.cat([(own * a).flatten(1) for a in att])  # [len(att) * H, H * C]
-    scores = F.linear(x.flatten(-2), columns)  # [N, len(att) * H]
-    return torch.split(scores, heads, dim=-1)
+    by_head = x.transpose(0, 1)  # [H, N, C]
+    return tuple(torch.bmm(by_head, a.unsqueeze(2)).squeeze(2).T for a in att)  # [H, N, 1]
 
 
 def edge_scores(weight: Tensor, att: Tensor) -> Tensor:
     """w_hf = Σ_c att_hc W_hcf, so that ⟨w_h, f_e⟩ = ⟨att_h, W_h f_e⟩: ``[H·C, F]`` to ``[H, F]``.
 
-    The W_e f of the paper is linear in f, and never computed for an edge.
+    The W_e f of the paper is linear in f, and never computed for an edge. `att` is ``[H, C]``, or
+    ``[1, H, C]`` for ``[1, H, F]``.
     """
-    return (weight.reshape(*att.shape, -1) * att[:, :, None]).sum(dim=1)
+    heads, channels = att.shape[-2:]
+    own = weight.reshape(heads, channels, -1)  # [H, C, F]
+    w = torch.bmm(att.reshape(heads, 1, channels), own)  # [H, 1, F]
+    return w.view(*att.shape[:-1], -1)
 
 
 def attention(

@@ -8,6 +8,7 @@ nothing waits for the device, and the layers work under torch.compile and in CUD
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,10 +29,11 @@ from pdgnn.nn.checks import (
     check_range,
     check_rate,
     check_sizes,
+    check_sources,
     check_weight,
     positive,
 )
-from pdgnn.ops import Edges, aggregate, attend
+from pdgnn.ops import Edges, aggregate, attend, attend_nodes, score_nodes
 
 __all__ = ["PDGATConv", "PDGCNConv", "block_weights"]
 
@@ -303,62 +305,70 @@ class PDGATConv(nn.Module):
             return_attention_weights: Return (out, (edge_index, weights ``[E, H]``)) as PyG does,
                 the edges including added self-loops.
         """
-        h_src, h_dst = self._transformed(x)  # [N, H, C], [targets, H, C]
+        h_src, h_dst = self._transformed(x)  # [N, H · C], [targets, H · C]
         sizes = check_sizes(h_src, h_dst, size)
         edges, attr = self._structure(edge_index, edge_attr, sizes)
-        a_src, a_dst = self._node_terms(h_src, h_dst, sizes[1])  # [N, H], [targets, H]
         w_edge = None
         if attr is not None and self.lin_edge is not None:
             attr = attr.to(h_src.dtype)
-            w_edge = edge_scores(self.lin_edge.weight, self.att_edge[0])  # [H, edge_dim]
+            w_edge = edge_scores(self.lin_edge.weight, self.att_edge)  # [1, H, edge_dim]
         mask = None
         if self.training and self.dropout > 0:
             mask = F.dropout(h_src.new_ones(edges.num_edges, self.heads), self.dropout)  # [E, H]
-        slope, term = self.negative_slope, {"edge_attr": attr, "w_edge": w_edge}
-        out = attend(h_src, a_src, a_dst, edges, mask=mask, negative_slope=slope, **term)
-        out = out.flatten(1) if self.concat else out.mean(dim=1)
-        out = out if self.bias is None else out + self.bias
+        term: Any = {"edge_attr": attr, "w_edge": w_edge, "negative_slope": self.negative_slope}
+        if h_dst is h_src and not return_attention_weights:
+            att = (self.att_src, self.att_dst)
+            return self._combined(attend_nodes(h_src, *att, edges, mask=mask, **term))
+        term["w_edge"] = None if w_edge is None else w_edge.squeeze(0)
+        x_src, a_src, a_dst = self._node_terms(h_src, h_dst, sizes[1])
+        out = self._combined(attend(x_src, a_src, a_dst, edges, mask=mask, **term).flatten(1))
         if not return_attention_weights:
             return out
-        p = attention(a_src, a_dst, edges, negative_slope=slope, **term)
+        p = attention(a_src, a_dst, edges, **term).to(h_src.dtype)  # [E, H]
         p = edges.unsorted(p if mask is None else p * mask)
         return out, (edges.unsorted(torch.stack([edges.col, edges.row], dim=1)).T.long(), p)
+
+    def _combined(self, out: Tensor) -> Tensor:
+        """The heads side by side or their mean, and the bias."""
+        if not self.concat:
+            out = out.view(-1, self.heads, self.out_channels).mean(dim=1)
+        return out if self.bias is None else out + self.bias
 
     def _transformed(
         self, x: Tensor | tuple[Tensor, Tensor | None]
     ) -> tuple[Tensor, Tensor | None]:
-        """W x by heads, of sources and targets; one tensor where they are the same."""
+        """W x of sources and targets; one tensor where they are the same."""
         x_src, x_dst = x if isinstance(x, tuple) else (x, x)
         for features in (x_src, x_dst):
             if features is not None and features.ndim != 2:
                 raise InputError(f"x has shape {list(features.shape)}; give [N, in_channels]")
-        shape = (self.heads, self.out_channels)
         lin_src: Any = self.lin or self.lin_src
         lin_dst: Any = self.lin or self.lin_dst
-        h_src = lin_src(x_src).unflatten(1, shape)
+        h_src = lin_src(x_src)
         if x_dst is None or (x_dst is x_src and lin_dst is lin_src):
             return h_src, None if x_dst is None else h_src
-        return h_src, lin_dst(x_dst).unflatten(1, shape)
+        return h_src, lin_dst(x_dst)
 
     def _node_terms(
         self, h_src: Tensor, h_dst: Tensor | None, targets: int
-    ) -> tuple[Tensor, Tensor]:
-        """⟨a_src, W x_j⟩ and ⟨a_dst, W x_i⟩ in each head."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """W x_j, ⟨a_src, W x_j⟩ and ⟨a_dst, W x_i⟩ by heads: ``[N, H, C]`` and ``[N, H]`` each."""
+        att_src, att_dst = self.att_src.squeeze(0), self.att_dst.squeeze(0)
+        x_src = h_src.view(-1, *att_src.shape)
         if h_dst is h_src:
-            a_src, a_dst = node_scores(h_src, self.att_src[0], self.att_dst[0])
-            return a_src, a_dst
-        (a_src,) = node_scores(h_src, self.att_src[0])
+            return score_nodes(x_src, None, att_src, att_dst)
+        (a_src,) = node_scores(x_src, att_src)
         if h_dst is None:
-            return a_src, a_src.new_zeros(targets, self.heads)
-        return a_src, node_scores(h_dst, self.att_dst[0])[0]
+            return x_src, a_src, a_src.new_zeros(targets, self.heads)
+        return x_src, a_src, node_scores(h_dst.view(-1, *att_dst.shape), att_dst)[0]
 
     def _structure(
         self, edge_index: Tensor | Edges, edge_attr: Tensor | None, sizes: tuple[int, int]
     ) -> tuple[Edges, Tensor | None]:
         """The edges, loops among them, and their features in their slots."""
         if isinstance(edge_index, Edges):
-            edges = as_edges(edge_index, *sizes)
-            return edges, self._features(edge_attr, edges.num_edges)
+            edges = edge_index if edge_index.order is None else replace(edge_index, order=None)
+            return check_sources(edges, *sizes), self._features(edge_attr, edges.num_edges)
         index, values = as_edge_index(edge_index)
         check_range(index, *sizes)
         if edge_attr is None and values is not None and values.ndim == 2:
@@ -382,8 +392,7 @@ class PDGATConv(nn.Module):
         return check_attr(edge_attr, num_edges, self.edge_dim)
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        return f"{name}({self.in_channels}, {self.out_channels}, heads={self.heads})"
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
 
 def _glorot_linear(in_channels: int, out_channels: int) -> Linear:

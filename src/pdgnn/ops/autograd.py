@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inspect import signature
+from inspect import Signature, signature
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,7 +11,16 @@ from torch import Tensor
 
 from pdgnn.ops import library
 
-__all__ = ["Activate", "Aggregate", "Attend", "AttendDot", "Dropout", "LayerNorm", "ScoreNodes"]
+__all__ = [
+    "Activate",
+    "Aggregate",
+    "Attend",
+    "AttendDot",
+    "AttendNodes",
+    "Dropout",
+    "LayerNorm",
+    "ScoreNodes",
+]
 
 
 class Aggregate(torch.autograd.Function):
@@ -55,22 +65,78 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        data, ctx.slope, structure = inputs[:6], inputs[6], inputs[8:]
-        ctx.given, ctx.parts = tuple(t is not None for t in data), len(structure)
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(*output, *structure, *(t for t in data if t is not None))
+        _save_attention(ctx, inputs, output)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        kept, saved = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
-        structure, given = saved[: ctx.parts], iter(saved[ctx.parts :])
-        data = [next(given) if there else None for there in ctx.given]
-        need_attr, featured = ctx.needs_input_grad[3], ctx.given[4]
-        dx, da_src, da_dst, dw, dattr = library.attend_backward(
-            grads[0].contiguous(), *data, *kept, structure, ctx.slope, need_attr
-        )
-        features = (dattr if need_attr else None, dw if featured else None)
-        return (dx, da_src, da_dst, *features, *[None] * (3 + ctx.parts))
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grads[0] is None:
+            return (None,) * len(ctx.needs_input_grad)
+        kept, data, structure = _saved_attention(ctx)
+        found = _attention_gradients(ctx, grads[0], data, kept, structure)
+        return (*found, *[None] * (3 + len(structure)))
+
+
+class AttendNodes(torch.autograd.Function):
+    """:class:`ScoreNodes` without a bias and then :class:`Attend`, as one node of autograd."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        x: Tensor,
+        att_src: Tensor,
+        att_dst: Tensor,
+        edge_attr: Tensor | None,
+        w_edge: Tensor | None,
+        mask: Tensor | None,
+        slope: float,
+        keep: bool,
+        *structure: Tensor,
+    ) -> tuple[Tensor, ...]:
+        _, a_src, a_dst = library.score_nodes(x, None, att_src, att_dst)
+        out = library.attend(x, a_src, a_dst, edge_attr, w_edge, mask, structure, slope, keep)
+        return *out, a_src, a_dst
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _save_attention(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grads[0] is None:
+            return (None,) * len(ctx.needs_input_grad)
+        (*kept, a_src, a_dst), (x, *att), structure = _saved_attention(ctx)
+        data = (x, a_src, a_dst, *att[2:])
+        dx, *to, dattr, dw = _attention_gradients(ctx, grads[0], data, kept, structure)
+        dx, _, *of_att = library.score_nodes_backward(dx, *to, x, *att[:2])
+        return (dx, *of_att, dattr, dw, *[None] * (3 + len(structure)))
+
+
+def _save_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """What :func:`_saved_attention` gives: the outputs, the first six inputs, the structure."""
+    data, ctx.slope, structure = inputs[:6], inputs[6], inputs[8:]
+    ctx.given, ctx.parts = tuple(t is not None for t in data), (len(output), len(structure))
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*output, *structure, *(t for t in data if t is not None))
+
+
+def _saved_attention(ctx: Any) -> tuple[Any, Any, Any]:
+    saved, (outputs, parts) = ctx.saved_tensors, ctx.parts
+    given = iter(saved[outputs + parts :])
+    data = tuple(next(given) if there else None for there in ctx.given)
+    return saved[:outputs], data, saved[outputs : outputs + parts]
+
+
+def _attention_gradients(
+    ctx: Any, g: Tensor, data: tuple[Any, ...], kept: Any, structure: Any
+) -> tuple[Any, ...]:
+    """To x, a_src, a_dst, edge_attr and w_edge; None where they are not given or not asked for."""
+    need_attr, featured = ctx.needs_input_grad[3], ctx.given[4]
+    dx, da_src, da_dst, dw, dattr = library.attend_backward(
+        g.contiguous(), *data, *kept, structure, ctx.slope, need_attr
+    )
+    return dx, da_src, da_dst, dattr if need_attr else None, dw if featured else None
 
 
 class AttendDot(torch.autograd.Function):
@@ -199,6 +265,13 @@ class ScoreNodes(torch.autograd.Function):
         return dh, db if ctx.biased else None, of_src, of_dst
 
 
+class _ByPlace(Signature):
+    """The arguments as they come: torch binds them to their names at every call."""
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        return SimpleNamespace(args=args, kwargs=kwargs, apply_defaults=lambda: None)
+
+
 for _name in __all__:
     _forward = globals()[_name].forward
-    _forward.__signature__ = signature(_forward)  # torch asks for it at every call
+    _forward.__signature__ = _ByPlace(list(signature(_forward).parameters.values()))
