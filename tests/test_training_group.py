@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from pdgnn.nn import MODELS, build, prepare
+from pdgnn.ops import reference, use_backend
 from pdgnn.training import PRECISIONS, RunSpec
 from pdgnn.training.group import Group, dtype_of, matmul_precision
 from pdgnn.training.metrics import scores
-from pdgnn.training.state import RunState, adamw_, flat_parameters, views
+from pdgnn.training.state import ALIGNED, SMALL, AdamW, Leaves, RunState, flat_parameters, views
 from runs import TASKS, spec
 
 CPU = torch.device("cpu")
+MOST, MOST_OF_A_LAYER = 81, {"pd-gat": 3, "pd-gcn": 2}
 MOMENTS = ("mean", "square", "seconds")  # they go on, unused, when a run has ended
 
 
@@ -113,6 +118,7 @@ def test_adamw_is_that_of_torch():
     start = torch.randn(2, 7, generator=generator, dtype=torch.float64)
     rates, decays = [0.1, 0.003], [0.0, 0.5]
     state = RunState.new(start.clone())
+    adamw = AdamW(state, torch.tensor(rates, dtype=torch.float64), torch.tensor(decays))
     ours = [start[i].clone().requires_grad_() for i in range(2)]
     theirs = [
         torch.optim.AdamW([p], lr=lr, weight_decay=decay)
@@ -121,23 +127,105 @@ def test_adamw_is_that_of_torch():
     for _ in range(20):
         grads = torch.randn(2, 7, generator=generator, dtype=torch.float64) ** 3
         state.step += 1
-        adamw_(state, grads, torch.tensor(rates, dtype=torch.float64), torch.tensor(decays))
+        adamw.step(grads, torch.tensor([True, True]))
         for p, g, optimizer in zip(ours, grads, theirs, strict=True):
             p.grad = g.clone()
             optimizer.step()
     torch.testing.assert_close(state.parameters, torch.stack(ours).detach(), rtol=1e-12, atol=0)
+    before = state.parameters.clone()
+    adamw.step(grads, torch.tensor([False, True]))
+    assert torch.equal(state.parameters[0], before[0])
+    assert not torch.equal(state.parameters[1], before[1])
+
+
+def shapes(model: torch.nn.Module) -> dict[str, torch.Size]:
+    return {name: p.shape for name, p in model.named_parameters()}
 
 
 def test_views_share_the_flat_parameters():
     model = build("pd-gat", 3, 2, hidden_channels=8, depth=1, heads=2)
     flat = flat_parameters([model, model])
-    parts = views(flat, model)
+    parts = views(flat, shapes(model))
     for name, p in model.named_parameters():
         assert torch.equal(parts[name][1], p)
-        assert parts[name].is_leaf
-        assert parts[name].requires_grad
     flat.zero_()
     assert all(not part.any() for part in parts.values())
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("narrow", [None, torch.bfloat16])
+def test_leaves_follow_the_rows(runs, narrow):
+    models = [build("pd-gat", 3, 2, hidden_channels=72, depth=1, heads=2, seed=i) for i in range(3)]
+    model, rows = models[0], flat_parameters(models[:runs])
+    leaves = Leaves(rows, model, narrow=narrow, wide=model.wide)
+    assert list(leaves.by_name) == [name for name, _ in model.named_parameters()]
+    for scale in (1.0, 0.5):
+        rows *= scale
+        leaves.follow()
+        for name, part in views(rows, shapes(model)).items():
+            leaf = leaves.by_name[name]
+            wide = narrow is None or name.startswith(("lin_in", "norm_out", "lin_out"))
+            assert leaf.dtype == (torch.float32 if wide else torch.bfloat16)
+            assert torch.equal(leaf, part.to(leaf.dtype))
+            assert leaf.is_leaf
+            assert leaf.requires_grad
+            assert leaf.is_contiguous() == (runs == 1 or part[0].numel() <= SMALL)
+            assert leaf.storage_offset() % ALIGNED == 0
+    assert leaves.by_name["layers.0.block.lin.weight"].is_contiguous() == (runs == 1)  # is large
+
+
+@pytest.mark.parametrize("narrow", [None, torch.bfloat16])
+@pytest.mark.parametrize("name", ["pd-gat", "plain-gcn"])  # of two types, and of one
+def test_gradients_are_where_the_parameters_are(name, narrow):
+    models = [build(name, 3, 2, hidden_channels=8, depth=2, heads=2, seed=i) for i in range(3)]
+    rows = flat_parameters(models)
+    leaves = Leaves(rows, models[0], narrow=narrow, wide=models[0].wide)
+    flat = leaves.flat([leaf.detach() for leaf in leaves.by_name.values()])
+    expected = {n: leaf.to(flat.dtype) for n, leaf in leaves.by_name.items()}
+    assert flat.shape == rows.shape
+    assert flat.dtype == (narrow if narrow and not models[0].wide else torch.float32)
+    for part, value in views(flat, shapes(models[0])).items():
+        assert torch.equal(value, expected[part])
+    assert torch.equal(flat == 0, rows == 0)  # so are the gaps
+
+
+class Launches(TorchDispatchMode):
+    """Counts what would be a launch on a GPU of its own, but for kernels and matrix products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out, name = func(*args, **(kwargs or {})), func.name()
+        if name.startswith("pdgnn::"):
+            given = (t for t in tree_leaves(args) if isinstance(t, Tensor))
+            self.found[f"strided to {name}"] += sum(not t.is_contiguous() for t in given)
+        elif not func.is_view and name not in NO_LAUNCH:
+            self.found[name] += any(isinstance(t, Tensor) and t.numel() for t in tree_leaves(out))
+        return out
+
+
+NO_LAUNCH = {"aten::bmm", "aten::_unsafe_view", "aten::empty.memory_format", "aten::empty_like"}
+
+
+def launches(model: str, depth: int, precision: str) -> Counter:
+    runs = [spec(model=model, depth=depth, precision=precision, width=16, seed=i) for i in range(3)]
+    with use_backend("reference"):
+        made = trained(*runs, steps=1)
+        with Launches() as counted:
+            made.train_step()
+    return +counted.found
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float32"])
+@pytest.mark.parametrize("model", ["pd-gat", "pd-gcn"])
+def test_a_step_takes_few_launches_around_its_kernels(model, precision, monkeypatch):
+    monkeypatch.setattr(reference, "adamw_", lambda *_: None)  # one kernel
+    shallow, deep = (launches(model, depth, precision) for depth in (1, 5))
+    assert not [name for name in deep if name.startswith("strided")]
+    assert shallow.total() <= MOST, shallow
+    assert deep.total() - shallow.total() <= 4 * MOST_OF_A_LAYER[model], deep - shallow
 
 
 def test_a_run_that_diverges_is_named_and_leaves_the_others_alone():

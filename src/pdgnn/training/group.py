@@ -17,7 +17,7 @@ from pdgnn.nn.models import build
 from pdgnn.nn.plain import Plain
 from pdgnn.training.metrics import scores
 from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import RunState, adamw_, flat_parameters, flat_row, views
+from pdgnn.training.state import AdamW, Leaves, RunState, flat_parameters
 from pdgnn.training.task import Task
 
 __all__ = ["Group", "dtype_of", "matmul_precision"]
@@ -65,16 +65,25 @@ class Group:
         masks = torch.stack([task.masks[spec.split] for spec in specs])  # [R, 3, N]
         self._train = masks[:, 0].to(device)
         self._held_out = masks[:, 1:].to(device)
-        self._target = self._y.clamp(min=0)
+        # whatever is the same at every step is made once
+        self._count = self._train.sum(dim=1)  # [R]
+        self._target = self._y.clamp(min=0).to(dtype if task.out_channels == 1 else torch.int64)
+        self._ones = torch.ones_like(self.state.loss)
+        self._zero = self._ones.new_zeros(())
         self._edges = inputs[0].edges.to(device)
         self._weight = _stacked([i.edge_weight for i in inputs], device)
         self._attr = _stacked([i.edge_attr for i in inputs], device)
         rates = torch.tensor([(s.lr, s.weight_decay) for s in specs], dtype=torch.float64)
-        self._lr, self._decay = rates.T.to(device)
+        self._adamw = AdamW(self.state, *rates.T.to(device))
         self._steps = torch.tensor([spec.steps for spec in specs], device=device)
         patience = [min(spec.patience or NEVER, NEVER) for spec in specs]
         self._patience = torch.tensor(patience, device=device)
-        self._parameters, self._copy = self._leaves()
+        self._leaves = Leaves(
+            self.state.parameters,
+            self._model,
+            narrow=torch.bfloat16 if first.precision == "bfloat16" else None,
+            wide=self._model.wide,
+        )
         # vmap costs time on the CPU; a GPU replays what was captured
         self._plain = len(specs) == 1 and device.type == "cpu"
         self._buffers = {
@@ -94,31 +103,19 @@ class Group:
             # dropout numbers its masks by the step; the model counts on from what it is given
             logits = self._forward(state.step - 1, training=True)
             loss = self._loss(logits)  # [R]
-            grads = torch.autograd.grad(loss.sum(), list(self._parameters.values()))
+            grads = torch.autograd.grad(loss, list(self._leaves.by_name.values()), self._ones)
             with torch.no_grad():
-                adamw_(state, flat_row(grads), self._lr * running, self._decay)
-                if self._copy is not None:
-                    self._copy.copy_(state.parameters)
+                self._adamw.step(self._leaves.flat(grads), running)
+                self._leaves.follow()
                 found = scores(self._forward(state.step, training=False), self._y, self._held_out)
                 self._keep(loss.detach(), found, running)
         self.whole = True
 
-    def _leaves(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """What the model is applied with, and the copy of the parameters that it shares, if any.
-
-        In bfloat16 the layers see a copy that is made anew at every step.
-        """
-        whole = self.state.parameters
-        if self._precision != "bfloat16":
-            return views(whole, self._model), None
-        copy = whole.bfloat16()
-        return views(copy, self._model, whole, self._model.wide), copy
-
     def running(self) -> Tensor:
         """The runs that have steps and patience left, and a loss that is finite, ``[R]``."""
         state = self.state
-        patient = state.step - state.best_step < self._patience
-        return (state.step < self._steps) & patient & (state.diverged_at == 0)
+        last = torch.minimum(self._steps, state.best_step + self._patience)
+        return (state.step < last) & (state.diverged_at == 0)
 
     def steps_left(self) -> Tensor:
         """The steps that each run still goes on, should its patience hold, ``[R]``."""
@@ -153,7 +150,7 @@ class Group:
             )
             return out
 
-        parameters, weight, attr = self._parameters, self._weight, self._attr
+        parameters, weight, attr = self._leaves.by_name, self._weight, self._attr
         if self._plain:
             logits = one(_only(parameters), _only(buffers), weight, attr)[None]
         else:
@@ -163,25 +160,27 @@ class Group:
 
     def _loss(self, logits: Tensor) -> Tensor:
         """The mean loss over each run's training nodes, ``[R]``."""
+        target = self._target.expand(logits.shape[:2])
         if logits.shape[-1] == 1:
-            target = self._target.to(logits.dtype).expand(logits.shape[:2])
-            each = F.binary_cross_entropy_with_logits(logits[..., 0], target, reduction="none")
+            logits = logits.squeeze(-1)
+            each = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
         else:
-            target = self._target.expand(logits.shape[:2])
             each = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
-        each = torch.where(self._train, each, 0.0)  # [R, N]
-        return each.sum(dim=1) / self._train.sum(dim=1)
+        each = torch.where(self._train, each, self._zero)  # [R, N]
+        return each.sum(dim=1) / self._count
 
     def _keep(self, loss: Tensor, found: Tensor, running: Tensor) -> None:
         state = self.state
-        state.loss.copy_(torch.where(running, loss, state.loss))
-        state.score.copy_(torch.where(running[:, None], found, state.score))
-        better = running & ((found[:, 0] > state.best[:, 0]) | state.best[:, 0].isnan())
-        better &= ~found[:, 0].isnan()
-        state.best.copy_(torch.where(better[:, None], found, state.best))
-        state.best_step.copy_(torch.where(better, state.step, state.best_step))
-        broken = running & ~loss.isfinite() & (state.diverged_at == 0)
-        state.diverged_at.copy_(torch.where(broken, state.step, state.diverged_at))
+        better = running & (found[:, 0] > state.best[:, 0].nan_to_num(nan=-1.0))
+        broken = running & (0 * loss).isnan()  # of inf as of nan
+        for kept, when, now in (
+            (state.loss, running, loss),
+            (state.score, running[:, None], found),
+            (state.best, better[:, None], found),
+            (state.best_step, better, state.step),
+            (state.diverged_at, broken, state.step),
+        ):
+            torch.where(when, now, kept, out=kept)
         if state.curves.shape[1]:
             row = torch.cat([loss[:, None], found], dim=1)[:, None].float()  # [R, 1, 3]
             at = (state.step - 1)[:, None, None].expand(-1, 1, 3)

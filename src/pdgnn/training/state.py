@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +12,14 @@ from torch import Tensor, nn
 from pdgnn.errors import InputError
 from pdgnn.ops.backends import kernels_for
 
-__all__ = ["RunState", "adamw_", "flat_parameters", "flat_row", "views"]
+__all__ = ["AdamW", "Leaves", "RunState", "flat_parameters", "views"]
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 """AdamW's, as in torch."""
 ALIGNED = 64
 """Where a parameter may begin: matrix products are slow on what no wide load can reach."""
+SMALL = 4096
+"""Entries up to which a parameter is small: vectors are, and few matrices."""
 
 
 @dataclass
@@ -90,46 +93,132 @@ def _shapes(row: dict[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]
 
 def flat_parameters(models: Iterable[nn.Module]) -> Tensor:
     """The parameters of each model in one row, ``[R, P]``, each from a multiple of ALIGNED on."""
-    return torch.stack([flat_row([p.detach()[None] for p in m.parameters()])[0] for m in models])
+    rows = []
+    for model in models:
+        parts = [p.detach()[None] for p in model.parameters()]
+        rows.append(torch.cat(_padded(parts, parts[0].new_zeros(ALIGNED)), dim=1))
+    return torch.cat(rows)
 
 
-def flat_row(parts: Sequence[Tensor]) -> Tensor:
-    """Parts ``[R, ...]`` side by side ``[R, P]``, zeros between them where they do not fit."""
-    flat = [part.flatten(1) for part in parts]
-    pads = [part.new_zeros(1, 1).expand(len(part), -part.shape[1] % ALIGNED) for part in flat]
-    return torch.cat([t for pair in zip(flat, pads, strict=True) for t in pair], dim=1)
+def _padded(parts: Iterable[Tensor], zeros: Tensor) -> list[Tensor]:
+    """Parts ``[R, ...]`` as rows ``[R, n]``, each with as many of the `zeros` as it takes."""
+    flat = []
+    for part in parts:
+        runs, size = part.shape[0], part[0].numel()
+        pad = -size % ALIGNED
+        flat += [part.reshape(runs, size), zeros[: runs * pad].view(runs, pad)]
+    return [part for part in flat if part.shape[1]]
 
 
-def views(
-    flat: Tensor, model: nn.Module, whole: Tensor | None = None, wide: Sequence[str] = ()
-) -> dict[str, Tensor]:
-    """The parameters ``[R, ...]`` of R models like `model`, as leaves that share `flat`.
-
-    Those whose names begin with one of `wide` share `whole`, of the same layout, instead.
-    """
+def views(flat: Tensor, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    """Parts ``[R, ...]`` of these shapes in the rows `flat`, where flat_parameters puts them."""
     parts, start = {}, 0
-    for name, p in model.named_parameters():
-        source = whole if whole is not None and name.startswith(tuple(wide)) else flat
-        part = source[:, start : start + p.numel()].view(flat.shape[0], *p.shape)
-        parts[name] = part.detach().requires_grad_()
-        start += p.numel() + -p.numel() % ALIGNED
+    for name, shape in shapes.items():
+        parts[name] = flat[:, start : start + shape.numel()].view(-1, *shape)
+        start += shape.numel() + -shape.numel() % ALIGNED
     return parts
 
 
-def adamw_(state: RunState, grads: Tensor, lr: Tensor, weight_decay: Tensor) -> None:
-    """One step of AdamW on all runs, in place; grads ``[R, P]``, lr and weight_decay ``[R]``.
+class Leaves:
+    """What R models like `model` are applied with: leaves ``[R, ...]`` that follow their `rows`.
 
-    `state.step` counts this step already. A run whose lr is 0 keeps its parameters.
+    With the type `narrow` they follow in that type, but for those whose names begin with one of
+    `wide`. Large ones share the rows or their narrow copy, as matrix products take them with any
+    stride from run to run; of the small ones kernels want those of all runs side by side.
+
+    A step then takes few launches however many parameters there are: one to narrow the rows, one
+    to gather the small ones of each type, and one or two for the gradients of each type.
     """
-    step, lr = state.step.double(), lr.double()
-    kernels_for(grads).adamw_(
-        state.parameters,
-        state.mean,
-        state.square,
-        grads,
-        1 - lr * weight_decay,
-        lr / (1 - BETAS[0] ** step),
-        (1 - BETAS[1] ** step).sqrt(),
-        BETAS,
-        EPS,
-    )
+
+    def __init__(
+        self,
+        rows: Tensor,
+        model: nn.Module,
+        *,
+        narrow: torch.dtype | None = None,
+        wide: Sequence[str] = (),
+    ) -> None:
+        shapes = {name: p.shape for name, p in model.named_parameters()}
+        self._rows = rows
+        self._copy = None if narrow is None else torch.empty_like(rows, dtype=narrow)
+        sources = [rows] if self._copy is None else [rows, self._copy]
+        self._zeros = {t.dtype: t.new_zeros(len(t) * ALIGNED) for t in sources}
+        parts = views(rows, shapes)
+        if self._copy is not None:
+            copied = views(self._copy, shapes).items()
+            parts.update({name: t for name, t in copied if not name.startswith(tuple(wide))})
+        self._gathered = []
+        for source in sources if len(rows) > 1 else ():
+            of_source = [name for name, t in parts.items() if t.dtype == source.dtype]
+            small = [name for name in of_source if shapes[name].numel() <= SMALL]
+            if small:
+                index, out, beside = _gathering(source, shapes, small)
+                self._gathered.append((source, index, out))
+                parts.update(beside)
+        self.by_name = {name: t.detach().requires_grad_() for name, t in parts.items()}
+        self.follow()
+
+    def follow(self) -> None:
+        """Take the values that the rows have now."""
+        if self._copy is not None:
+            self._copy.copy_(self._rows)
+        for source, index, out in self._gathered:
+            torch.index_select(source.view(-1), 0, index, out=out)
+
+    def flat(self, grads: Iterable[Tensor]) -> Tensor:
+        """Gradients to the leaves, in their order, in the places of the rows ``[R, P]``."""
+        by_type = groupby(grads, key=lambda g: g.dtype)
+        parts = [_padded(group, self._zeros[dtype]) for dtype, group in by_type]
+        if len(parts) == 1:
+            return torch.cat(parts[0], dim=1)
+        found, start = torch.empty_like(self._rows), 0
+        for same in parts:
+            here = found.narrow(1, start, sum(part.shape[1] for part in same))
+            if same[0].dtype == found.dtype:
+                torch.cat(same, dim=1, out=here)
+            else:  # in two passes: what torch joins into another type it copies part by part
+                here.copy_(torch.cat(same, dim=1))
+            start += here.shape[1]
+        return found
+
+
+def _gathering(
+    source: Tensor, shapes: Mapping[str, torch.Size], names: Sequence[str]
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Where these parts are in the rows `source`, room for them, and each ``[R, ...]`` in there."""
+    runs, size = source.shape
+    columns = views(torch.arange(size)[None], shapes)
+    before = torch.arange(runs)[:, None] * size
+    places = [(before + columns[name].flatten(1)).flatten()[None] for name in names]
+    index = torch.cat(_padded(places, places[0].new_zeros(ALIGNED)), dim=1)[0]
+    out = source.new_empty(len(index))
+    parts = views(out[None], {name: torch.Size((runs, *shapes[name])) for name in names})
+    return index.to(source.device), out, {name: part[0] for name, part in parts.items()}
+
+
+class AdamW:
+    """AdamW on all runs of a state, in place; lr and weight_decay ``[R]`` are those of each run."""
+
+    def __init__(self, state: RunState, lr: Tensor, weight_decay: Tensor) -> None:
+        self._state = state
+        self._rates = torch.stack([lr, lr * weight_decay]).double()  # [2, R]
+        self._betas = self._rates.new_tensor(BETAS)[:, None]
+
+    def step(self, grads: Tensor, running: Tensor) -> None:
+        """One step by the gradients ``[R, P]``; a run that is not `running` keeps its parameters.
+
+        `state.step` counts this step already.
+        """
+        state, (rate, decay) = self._state, self._rates * running
+        left = 1 - self._betas**state.step  # [2, R]
+        kernels_for(grads).adamw_(
+            state.parameters,
+            state.mean,
+            state.square,
+            grads,
+            1 - decay,
+            rate / left[0],
+            left[1].sqrt(),
+            BETAS,
+            EPS,
+        )
