@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from pdgnn import Graph
 from pdgnn.nn import MODELS, GraphInputs, build, prepare
 from pdgnn.nn.features import SparseFeatures
-from pdgnn.ops import activate
+from pdgnn.ops import activate, use_backend
 
 # a ring of 7 with a chord and a tail, and node 9 alone
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 0, 3, 7], [1, 2, 3, 4, 5, 6, 0, 3, 7, 8]], 10)
@@ -152,6 +153,39 @@ def test_layers_are_computed_again_under_vmap(name):
         found.append([*torch.autograd.grad(outside, list(parameters.values())), *inside.values()])
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+@pytest.fixture
+def unwritten():
+    """Memory that nobody has written to is nan."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the interpreter is for where no GPU is")
+@pytest.mark.parametrize("name", ["gat", "pd-gat-sep", "gt"])
+def test_the_kernels_of_a_gpu_read_nothing_unwritten_when_layers_are_computed_again(
+    name, unwritten
+):
+    inputs, model = prepare(GRAPH, name, gamma=0.5), small(name, depth=1)
+    right = gradients(model, inputs)
+    parameters = {n: p.detach()[None].requires_grad_() for n, p in model.named_parameters()}
+    buffers = {n: b[None].clone() for n, b in model.named_buffers()}
+
+    def one(parameters, buffers):
+        arguments = (X, inputs.edges, inputs.edge_weight, inputs.edge_attr)
+        return functional_call(model, (parameters, buffers), arguments)
+
+    buffers["step"].zero_()
+    model.recompute = True
+    with use_backend("gpu"):
+        out = vmap(one)(parameters, buffers)  # as a single run is trained on a GPU
+        loss = (out.tanh() * torch.arange(30).view(10, CLASSES)).sum()
+        found = (out, *torch.autograd.grad(loss, list(parameters.values())))
+    for f, r in zip(found, right, strict=True):
+        torch.testing.assert_close(f.squeeze(0), r, atol=1e-5, rtol=1e-4)
 
 
 def test_nothing_is_computed_again_where_nothing_is_trained(monkeypatch):
