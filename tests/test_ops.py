@@ -37,8 +37,6 @@ def low_hubs():
     """So few edges make a hub that small graphs have some."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pdgnn.ops.edges.HUB", 12)
-        if find_spec("triton") is not None:
-            patch.setattr("pdgnn.ops.gpu.HUB", 12)
         yield
 
 
@@ -426,8 +424,6 @@ def test_a_hub_is_dealt_out_and_put_together_again(backend):
     case.source[1300:1900] = 7
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pdgnn.ops.edges.HUB", 512)
-        if backend == "gpu":
-            patch.setattr("pdgnn.ops.gpu.HUB", 512)
         for names, function in calls(case, where).values():
             tensors = case.tensors(*names, where=where, grad=True)
             with use_backend(backend):

@@ -30,7 +30,7 @@ class Plan:
     homophily: tuple[float, ...] = tuple(i / 10 for i in range(10))
     gammas: tuple[float, ...] = tuple(i / 10 for i in range(11))
     graphs: int = 5
-    steps: int = 300
+    steps: int = 1000
     lr: float = 0.01
     weight_decay: float = 0.001
     dropout: float = 0.1

@@ -17,7 +17,7 @@ from torch_geometric.utils import softmax
 from pdgnn.errors import InputError
 from pdgnn.nn.checks import check_heads
 from pdgnn.nn.features import SparseFeatures, times
-from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot, score_nodes
+from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot, linear, score_nodes
 
 __all__ = [
     "AggregateBlock",
@@ -71,7 +71,7 @@ def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: Noise) -> Tensor:
 
 def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: Noise) -> Tensor:
     """residual + dropout(W x + b)."""
-    return activate(F.linear(x, lin.weight), lin.bias, residual=residual, noise=noise.draw())
+    return activate(linear(x, lin.weight), lin.bias, residual=residual, noise=noise.draw())
 
 
 def node_scores(x: Tensor, *att: Tensor) -> tuple[Tensor, ...]:
@@ -230,7 +230,7 @@ class AttendBlock(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
         """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
-        h, message = self.attention(F.linear(x, self.lin.weight), self.lin.bias, shared)
+        h, message = self.attention(linear(x, self.lin.weight), self.lin.bias, shared)
         out: Tensor = self.feed_forward(_seen(h, message, self.sep), residual, shared.noise)
         return out
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
 
-from pdgnn.ops import Edges, aggregate
+from pdgnn.ops import Edges, aggregate, linear
 
 __all__ = ["SPARSE_SHARE", "SparseFeatures", "compact_features", "times"]
 
@@ -58,7 +57,7 @@ def compact_features(x: Tensor) -> Tensor | SparseFeatures:
 def times(x: Tensor | SparseFeatures, weight: Tensor) -> Tensor:
     """X Wᵀ for weight ``[D, F]``, ``[N, D]``, in its type."""
     if isinstance(x, Tensor):
-        return F.linear(x.to(weight.dtype), weight)
+        return linear(x.to(weight.dtype), weight)
     rows = weight.t().contiguous()[:, None]  # [F, 1, D]
     values = x.values.to(torch.promote_types(weight.dtype, torch.float32))
     return aggregate(rows, values[:, None], x.edges).squeeze(1)

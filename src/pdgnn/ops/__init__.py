@@ -10,6 +10,7 @@ from pdgnn.ops.functional import (
     attend_nodes,
     dropout,
     layer_norm,
+    linear,
     score_nodes,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     "attend_nodes",
     "dropout",
     "layer_norm",
+    "linear",
     "score_nodes",
     "use_backend",
 ]

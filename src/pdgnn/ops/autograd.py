@@ -19,6 +19,7 @@ __all__ = [
     "AttendNodes",
     "Dropout",
     "LayerNorm",
+    "Linear",
     "ScoreNodes",
 ]
 
@@ -240,6 +241,27 @@ class LayerNorm(torch.autograd.Function):
             return passed, None, None, None
         dx, dw, db = library.layer_norm_backward(g, passed, *ctx.saved_tensors)
         return dx, dw, db, None
+
+
+class Linear(torch.autograd.Function):
+    """The gradient to W has the layout of W; under vmap torch's own has that of Wᵀ."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return torch.mm(x, weight.T)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        need_x, need_weight = ctx.needs_input_grad
+        dx = torch.mm(grads[0], weight) if need_x else None
+        return dx, torch.mm(grads[0].T, x) if need_weight else None
 
 
 class ScoreNodes(torch.autograd.Function):

@@ -24,6 +24,7 @@ __all__ = [
     "attend_nodes",
     "dropout",
     "layer_norm",
+    "linear",
     "score_nodes",
 ]
 
@@ -60,9 +61,9 @@ def attend(
 ) -> Tensor:
     """out_i = Σ_e p_e m_e x_j with p = softmax over the edges into i of LeakyReLU(z_e).
 
-    z_e = a_src_j + a_dst_i + ⟨w_edge, f_e⟩. x ``[N, H, C]``, a_src ``[N, H]``, a_dst
-    ``[targets, H]``; the features f = `edge_attr` ``[E, F]`` with w_edge ``[H, F]``, and the mask m
-    ``[E, H]`` (dropout of attention) are optional, in the slots of `edges`.
+    z_e = a_src_j + a_dst_i + ⟨w_edge, f_e⟩, in float32 at least. x ``[N, H, C]``, a_src ``[N, H]``,
+    a_dst ``[targets, H]``; the features f = `edge_attr` ``[E, F]`` with w_edge ``[H, F]``, and the
+    mask m ``[E, H]`` (dropout of attention) are optional, in the slots of `edges`.
 
     >>> edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3)
     >>> x = torch.tensor([[[1.0]], [[2.0]], [[4.0]]])
@@ -71,7 +72,8 @@ def attend(
     """
     _check_features(edge_attr, w_edge)
     batched = [None if t is None else t[None] for t in (edge_attr, w_edge, mask)]
-    scores, keep = (a_src[None], a_dst[None]), torch.is_grad_enabled()
+    wide = torch.promote_types(a_src.dtype, torch.float32)
+    scores, keep = (a_src[None].to(wide), a_dst[None].to(wide)), torch.is_grad_enabled()
     out, *_ = _apply(
         autograd.Attend, x[None], *scores, *batched, negative_slope, keep, *edges.tensors()
     )
@@ -171,6 +173,16 @@ def layer_norm(
     """
     y, same, *_ = _apply(autograd.LayerNorm, x[None], weight[None], bias[None], eps)
     return y.squeeze(0), same.squeeze(0)
+
+
+def linear(x: Tensor, weight: Tensor) -> Tensor:
+    """x Wᵀ for x ``[N, in]`` and weight ``[out, in]``, with gradients that need no copy.
+
+    >>> linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]])).item()
+    11.0
+    """
+    out: Tensor = _apply(autograd.Linear, x, weight)
+    return out
 
 
 def score_nodes(

@@ -15,9 +15,9 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from pdgnn.ops import edges as layout
 from pdgnn.ops import gpu_attention as attention
 from pdgnn.ops import gpu_kernels as kernels
-from pdgnn.ops.edges import HUB
 from pdgnn.ops.gpu_dense import (
     acc,
     activate,
@@ -111,7 +111,7 @@ def _add_parts(scratch: Tensor, out: Tensor, ptr: Tensor, parts: Tensor) -> None
     launch(
         kernels.add_parts, (len(parts) * heads, runs, cdiv(channels, c)),
         scratch, out, ptr, parts, len(parts), rows, channels, heads,
-        HUB=HUB, ACC=acc(out), C=c, num_warps=1,
+        HUB=layout.HUB, ACC=acc(out), C=c, num_warps=1,
     )  # fmt: skip
 
 
@@ -133,8 +133,8 @@ def _weighted_sum(
         x, weight, out, scratch, ptr, other, other if slot is None else slot, parts, len(parts),
         rows, sources, channels, heads, 0 if shared else weight.stride(0), weight.stride(1),
         0 if weight.shape[2] == 1 else weight.stride(2),
-        SLOTS=slot is not None, HUB=HUB, ACC=acc(x), INDEX=_index(x, other, weight.stride(1)), C=c,
-        E=e, num_warps=1,
+        SLOTS=slot is not None, HUB=layout.HUB, ACC=acc(x),
+        INDEX=_index(x, other, weight.stride(1)), C=c, E=e, num_warps=1,
     )  # fmt: skip
     _add_parts(scratch, out.view(runs, rows, heads, channels), ptr, parts)
     return out
@@ -213,7 +213,7 @@ def _attend(
         x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, below,
         share, scratch, stats, rowptr, col, parts, len(parts), targets, sources, col.numel(),
         channels, heads, blocks, a_run,
-        SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=HUB, ACC=acc(x),
+        SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=layout.HUB, ACC=acc(x),
         INDEX=_index(x, col, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(x),
         num_warps=1,
     )  # fmt: skip
@@ -244,7 +244,7 @@ def _attend_parts(
     launch(
         attention.attend_parts, (len(parts) * heads, runs),
         scratch, stats, out, lse, below, share, rowptr, parts, len(parts), targets, channels, heads,
-        KEEP=keep, HUB=HUB, ACC=acc(out), C=power_of_2(channels), num_warps=1,
+        KEEP=keep, HUB=layout.HUB, ACC=acc(out), C=power_of_2(channels), num_warps=1,
     )  # fmt: skip
 
 
@@ -285,7 +285,7 @@ def attend_gradients(
         g, x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), lse, inner, dx,
         da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, parts,
         len(parts), g.shape[1], sources, edges, channels, heads, blocks, a_run,
-        SLOPE=slope, F=count, MASK=mask is not None, SCORES=need_dz, HUB=HUB, ACC=acc(x),
+        SLOPE=slope, F=count, MASK=mask is not None, SCORES=need_dz, HUB=layout.HUB, ACC=acc(x),
         INDEX=_index(g, t_row, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(g),
         num_warps=1,
     )  # fmt: skip
@@ -328,8 +328,8 @@ def attend_dot(
         attention.attend_dot, ((len(parts) + targets) * blocks, runs),
         q, k, v, out, lse, scratch, stats, *structure[:2], parts, len(parts), targets, sources,
         channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(k, structure[1], heads), HB=hb, C=c, E=e,
-        STAGES=_stages(k), num_warps=1,
+        SCALE=scale, HUB=layout.HUB, ACC=acc(q), INDEX=_index(k, structure[1], heads), HB=hb, C=c,
+        E=e, STAGES=_stages(k), num_warps=1,
     )  # fmt: skip
     _attend_parts(scratch, stats, out, lse, out, lse, structure[0], parts, keep=False)
     return out, lse
@@ -358,8 +358,8 @@ def attend_dot_backward(
         attention.attend_dot_backward, ((len(parts) + sources) * blocks, runs),
         g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, scratch_k, scratch_v,
         *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads, blocks,
-        SCALE=scale, HUB=HUB, ACC=acc(q), INDEX=_index(q, structure[1], heads), HB=hb, C=c, E=e,
-        STAGES=_stages(q), num_warps=1,
+        SCALE=scale, HUB=layout.HUB, ACC=acc(q), INDEX=_index(q, structure[1], heads), HB=hb, C=c,
+        E=e, STAGES=_stages(q), num_warps=1,
     )  # fmt: skip
     _add_parts(scratch_k, dk, structure[3], parts)
     _add_parts(scratch_v, dv, structure[3], parts)
