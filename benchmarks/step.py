@@ -1,0 +1,168 @@
+"""Where the time of a training step goes on a GPU, kernel by kernel.
+
+    python benchmarks/step.py --device cuda                       # what is not there yet
+    python benchmarks/step.py --graphs minesweeper --models pd-gat --precisions bfloat16 --again
+    python benchmarks/step.py --table                             # prints, measures nothing
+
+A step is that of the trainer: ten splits at once, trained, evaluated and kept account of, captured
+as one CUDA graph, depth 5 and width 512. Milliseconds are those of a replay, by the clock; what
+each kind of kernel takes of it is what torch.profiler saw of one more replay, and the rest is time
+between kernels. Rows are kept in ``results/step.json``; ``--readme FILE`` copies the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import common
+
+SCRIPT = "step.py"
+PACKAGES = ("pdgnn", "torch", "triton")
+GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
+MODELS = {"pd-gat": "PD-GAT", "pd-gcn": "PD-GCN"}
+RUNS = 10
+SCOPE: dict[str, Any] = {"alpha": 0.5, "gamma": 0.5}
+KINDS = {
+    "matrix products": ("gemm", "gemv", "nvjet", "cutlass", "splitk"),
+    "messages": ("attend", "spmm", "sddmm", "add_parts"),
+    "bias, dropout, GELU, residual": ("activate", "dropout"),
+    "norms": ("layer_norm",),
+    "scores of nodes": ("score_nodes",),
+    "AdamW": ("adamw",),
+}
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured; a row of the same case and machine is not measured again."""
+
+    graph: str
+    model: str
+    precision: str
+    device: str
+    depth: int = 5
+    width: int = 512
+
+
+def kind_of(kernel: str) -> str:
+    """The kind of a kernel, by its name.
+
+    >>> kind_of("attend_backward"), kind_of("nvjet_sm90_tst_128x304"), kind_of("Memset (Device)")
+    ('messages', 'matrix products', 'other')
+    """
+    name = kernel.lower()
+    return next((kind for kind, parts in KINDS.items() if any(p in name for p in parts)), OTHER)
+
+
+def by_kind(kernels: Iterable[tuple[str, float, int]]) -> dict[str, dict[str, float]]:
+    """Milliseconds and launches of each kind, from (name, milliseconds, launches)."""
+    found = {kind: {"ms": 0.0, "launches": 0} for kind in (*KINDS, OTHER)}
+    for name, ms, launches in kernels:
+        found[kind_of(name)]["ms"] += ms
+        found[kind_of(name)]["launches"] += launches
+    return found
+
+
+def measure(case: Case, least: float) -> common.Row:
+    import torch
+
+    from pdgnn.nn import prepare
+    from pdgnn.training import RunSpec, Task
+    from pdgnn.training.group import Group
+    from pdgnn.training.loop import captured_step
+
+    task = Task.open(case.graph)
+    sizes: dict[str, Any] = {"depth": case.depth, "width": case.width, "precision": case.precision}
+    specs = [
+        RunSpec(dataset=case.graph, model=case.model, split=i, seed=i, **SCOPE, **sizes)
+        for i in range(RUNS)
+    ]
+    inputs = prepare(task.graph, case.model, **SCOPE)
+    step = captured_step(Group(specs, task, [inputs] * RUNS, device=torch.device(case.device)))
+    seconds = common.seconds_of(step, case.device, least=least)
+    return {"seconds": seconds, "kinds": by_kind(profiled(step))}
+
+
+def profiled(step: Any) -> Iterator[tuple[str, float, int]]:
+    """The kernels of one step."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        step()
+        torch.cuda.synchronize()
+    for event in seen.key_averages():
+        if event.self_device_time_total:
+            yield event.key, event.self_device_time_total / 1000, event.count
+
+
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    for graph in options.graphs.split(","):
+        for model in options.models.split(","):
+            for precision in options.precisions.split(","):
+                yield Case(graph, model, precision, options.device)
+
+
+def measure_missing(options: argparse.Namespace) -> list[common.Row]:
+    rows, here = common.read_rows(options.results), common.machine(PACKAGES)
+    for case in cases(options):
+        known = common.alike(rows, asdict(case) | {"machine": here["machine"]})
+        if known and not options.again:
+            continue
+        row = asdict(case) | common.attempt(partial(measure, case, options.least), case.device)
+        row["command"] = (
+            f"python benchmarks/{SCRIPT} --device {case.device} --graphs {case.graph} "
+            f"--models {case.model} --precisions {case.precision}"
+        )
+        rows = [r for r in rows if r not in known] + [row | here]
+        common.write_rows(options.results, rows)
+        print(f"{case.graph} {case.model} {case.precision} {row.get('note', '')}", flush=True)
+    return rows
+
+
+def table(rows: list[common.Row]) -> str:
+    """What was measured, as Markdown, for each machine."""
+    heads = ["graph", "model", "type", "ms", *KINDS, OTHER, "between", "launches"]
+    parts = []
+    for machine in sorted({r["machine"] for r in rows}):
+        own = [r for r in common.alike(rows, {"machine": machine}) if r["seconds"] is not None]
+        parts.append(f"{machine}: milliseconds of a step of {RUNS} runs, and of what.")
+        parts.append(common.markdown(heads, [cells(r) for r in own]))
+    return "\n\n".join(parts)
+
+
+def cells(row: common.Row) -> list[str]:
+    kinds = [row["kinds"][kind] for kind in (*KINDS, OTHER)]
+    whole = 1000 * row["seconds"]
+    between = max(0.0, whole - sum(k["ms"] for k in kinds))
+    times = [common.number(ms) for ms in (whole, *(k["ms"] for k in kinds), between)]
+    names = [row["graph"], MODELS[row["model"]], row["precision"]]
+    return [*names, *times, f"{sum(k['launches'] for k in kinds):.0f}"]
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", choices=("cuda",), default="cuda")
+    parser.add_argument("--graphs", default=",".join(GRAPHS))
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--precisions", default="bfloat16")
+    parser.add_argument("--least", type=float, default=0.2, help="seconds of a measurement")
+    common.add_results_options(parser, "step.json")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = read_options()
+    rows = common.read_rows(options.results) if options.table else measure_missing(options)
+    print(table(rows))
+    if options.readme:
+        common.copy_to_readme(SCRIPT, table(rows), options.readme)
+
+
+if __name__ == "__main__":
+    main()
