@@ -101,6 +101,13 @@ def test_layers_computed_again_give_the_same_numbers(model, capture):
             np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+def test_workers_on_a_gpu_give_what_one_process_gives():
+    specs = [spec(model=m, split=i, seed=i) for m in ("gcn", "pd-gat", "mlp") for i in range(2)]
+    alone, found = (curves(specs, device="cuda", workers=n) for n in (1, 2))
+    for a, b in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def large_tasks(nodes: int) -> dict[str, Task]:
     """A random graph of 3 edges for each node; the labels are random too."""
     rng = np.random.default_rng(0)

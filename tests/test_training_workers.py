@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from pdgnn.ops import use_backend
 from pdgnn.training import Progress, Task, train, workers
 from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.state import RunState
+from pdgnn.training.trainer import _Job
 from runs import TASKS, board, spec
 
 MODELS = ("gcn", "pd-gat", "gcn", "pd-gcn")
@@ -62,6 +64,41 @@ def test_the_same_numbers_come_from_workers(tmp_path):
     assert go(RUNS, curves=True, workers=2, folder=tmp_path) == alone  # nothing is left to do
     assert go([], workers=2) == []
     assert not multiprocessing.active_children()
+
+
+def test_workers_take_groups_and_go_on_with_what_others_began(tmp_path):
+    runs = [spec(split=i, seed=i, model=m) for m in ("gcn", "mlp") for i in range(3)]
+    options = {"curves": True, "most_runs": 2}
+    alone = go(runs, **options)
+    begun, told = [], []
+    with pytest.raises(KeyboardInterrupt):
+        go(runs, **options, folder=tmp_path, save_seconds=0.0, progress=stop_at(3, begun))
+    assert max(p.step for p in begun) == 3
+    found = go(runs, **options, workers=2, folder=tmp_path, progress=told.append)
+    for a, b in zip(found, alone, strict=True):
+        assert np.array_equal(a.curves, b.curves)
+    assert max(len(p.specs) for p in told) > 2  # both workers are at a group
+
+
+def stop_at(step: int, told: list[Progress]):
+    def stop(p: Progress) -> None:
+        told.append(p)
+        if p.step >= step:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+def test_a_gpu_is_shared_out_by_groups_and_its_memory_evenly():
+    job = _Job({}, None, torch.device("cuda"), False, 1.0, None, True, False, None)
+    runs = [spec(model=m, seed=i) for i in range(3) for m in ("gcn", "mlp")]
+    assert job._shares(runs) == [runs[::2], runs[1::2]]
+    told, *_ = pickle.loads(workers._Crew(job, [], 4)._told)
+    assert told.memory == 0.25
+    job.device = torch.device("cpu")
+    assert job._shares(runs) == [[run] for run in runs]
+    job.most_runs = 2
+    assert [len(share) for share in job._shares(runs)] == [2, 1, 2, 1]
 
 
 def test_a_worker_that_is_killed_is_told_and_the_others_save(tmp_path):
@@ -121,12 +158,9 @@ def test_a_bug_in_a_worker_comes_with_its_traceback():
         ({"workers": 0}, "workers must be a whole number of at least 1, not 0"),
         ({"workers": True}, "workers must be a whole number of at least 1, not True"),
         ({"workers": 2.0}, "workers must be a whole number of at least 1, not 2.0"),
-        ({"workers": 2, "device": "cuda"}, "workers share the cores of a CPU; a GPU trains many"),
-        ({"workers": 2, "most_runs": 2}, "a worker trains one run at a time; give workers or"),
     ],
 )
-def test_bad_numbers_of_workers_are_one_line(tmp_path, monkeypatch, options, message):
-    monkeypatch.setattr("pdgnn.training.trainer.check_device", lambda d, what: torch.device(d))
+def test_bad_numbers_of_workers_are_one_line(tmp_path, options, message):
     with pytest.raises(InputError) as caught:
         go(RUNS, folder=tmp_path / "new", **options)
     assert str(caught.value).startswith(message)

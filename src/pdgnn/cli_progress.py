@@ -21,7 +21,10 @@ __all__ = ["WorkersOption", "trained_with_progress"]
 LINE_SECONDS = 30.0
 """How often a line says how far it is, where there is no terminal to show it on."""
 WorkersOption = Annotated[
-    int, typer.Option(help="Processes, a core each, that share the runs out on a CPU.")
+    int,
+    typer.Option(
+        help="Processes that share the runs out: one by one on a CPU, by groups on a GPU."
+    ),
 ]
 
 

@@ -154,10 +154,13 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def runs_that_fit(make: Callable[[], Group], wanted: int, device: torch.device) -> int:
+def runs_that_fit(
+    make: Callable[[], Group], wanted: int, device: torch.device, *, share: float = 1.0
+) -> int:
     """How many runs to train at once, from the memory that a step of one run takes.
 
-    What the runs share is counted for each of them, which leaves some room.
+    What the runs share is counted for each of them, which leaves some room; `share` is what of the
+    free memory is for this process.
     """
     if wanted == 1:
         return 1
@@ -172,7 +175,7 @@ def runs_that_fit(make: Callable[[], Group], wanted: int, device: torch.device) 
     del group
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
-    return even_share(wanted, max(1, int(MEMORY_SHARE * free / each)))
+    return even_share(wanted, max(1, int(MEMORY_SHARE * share * free / each)))
 
 
 def even_share(wanted: int, fit: int) -> int:

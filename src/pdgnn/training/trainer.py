@@ -67,9 +67,10 @@ def train(
         recompute: Whether a layer keeps only its input and is computed again in the backward pass:
             a fraction of the memory in some more time, for graphs that would not fit otherwise.
             The numbers stay the same, and so does what `folder` knows a run by.
-        workers: Processes, of one thread each, that the runs are dealt out to on a CPU: the more of
-            its cores are used, the sooner all are done. The numbers are those of
-            ``torch.set_num_threads(1)``. With more than one, a script must call this under
+        workers: Processes, of one thread each, that the runs are dealt out to. On a CPU the more of
+            its cores are used, the sooner all are done, with the numbers of
+            ``torch.set_num_threads(1)``; on a GPU groups of small graphs, each of which leaves most
+            of it idle, train side by side. With more than one, a script must call this under
             ``if __name__ == "__main__":``, as each of the processes imports it.
         progress: Called now and then; with workers, of all runs that are under way.
     """
@@ -84,7 +85,7 @@ def train(
         recompute,
         progress,
     )
-    _check_workers(workers, job)
+    workers = _checked_workers(workers)
     wanted = {spec.key: spec for spec in specs}
     job.check(wanted.values())
     if folder is None:
@@ -108,16 +109,10 @@ def _checked_most(runs: int | None) -> int | None:
     return runs
 
 
-def _check_workers(workers: int, job: _Job) -> None:
+def _checked_workers(workers: int) -> int:
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError(f"workers must be a whole number of at least 1, not {workers!r}")
-    if workers > 1 and job.device.type != "cpu":
-        raise InputError(
-            "workers share the cores of a CPU; a GPU trains many runs at once in one process: "
-            "leave workers at 1"
-        )
-    if workers > 1 and (job.most_runs or 1) > 1:
-        raise InputError("a worker trains one run at a time; give workers or most_runs, not both")
+    return workers
 
 
 class _Keeper(Protocol):
@@ -139,6 +134,7 @@ class _Job:
     capture: bool
     recompute: bool
     progress: Callable[[Progress], None] | None
+    memory: float = 1.0  # the share of a GPU's free memory that is for this process
     folder: _Keeper | None = None
     total: int = 0
     results: dict[str, RunResult] = field(default_factory=dict)
@@ -174,7 +170,7 @@ class _Job:
         if workers > 1:
             from pdgnn.training.workers import train_in_workers
 
-            train_in_workers(self, pending, workers)
+            train_in_workers(self, self._shares(pending), workers)
         else:
             self.train(pending)
         if folder is not None:
@@ -185,6 +181,14 @@ class _Job:
         """Train these in this process."""
         for group in self._by_shape(specs):
             self._train_shape(group)
+
+    def _shares(self, specs: list[RunSpec]) -> list[list[RunSpec]]:
+        """What a worker takes at a time: a whole group on a GPU, else what trains at once."""
+        if self.device.type != "cpu" and self.most_runs is None:
+            return self._by_shape(specs)
+        size = self.most_runs or 1
+        groups = self._by_shape(specs) if size > 1 else [specs]
+        return [group[i : i + size] for group in groups for i in range(0, len(group), size)]
 
     def keep(self, results: list[RunResult]) -> None:
         """These runs are finished."""
@@ -260,7 +264,8 @@ class _Job:
         if self.most_runs is not None or self.device.type == "cpu":
             return self.most_runs or 1
         one = partial(self._group, specs[:1])
-        fit = _unless_too_large(partial(runs_that_fit, one, len(specs), self.device))
+        fits = partial(runs_that_fit, one, len(specs), self.device, share=self.memory)
+        fit = _unless_too_large(fits)
         if fit is None:
             raise _too_large(specs[0], recompute=self.recompute)
         return fit

@@ -1,4 +1,5 @@
-"""Runs dealt out to processes of one thread each, for CPUs: small graphs gain little from threads.
+"""Runs dealt out to processes of one thread each: on a CPU one by one, as small graphs gain little
+from threads, on a GPU in groups of one shape, as small ones leave most of it idle.
 
 The parent alone reads and writes the folder. It speaks with each worker over a channel of its own,
 so that one that is killed at any moment holds nothing that another waits for. What goes through is
@@ -43,16 +44,19 @@ AS_THEY_ARE = (PdgnnError, OSError, MemoryError)
 """Errors that say enough without a traceback."""
 
 
-def train_in_workers(job: _Job, specs: Sequence[RunSpec], workers: int) -> None:
-    """Train `specs` for `job`, which keeps results and states, in so many processes.
+def train_in_workers(job: _Job, shares: Sequence[list[RunSpec]], workers: int) -> None:
+    """Train `shares` for `job`, which keeps results and states, in so many processes.
+
+    A share is what a worker takes at a time.
 
     Signals to stop, and errors, end each worker after its step under way; its state is kept. A
     second signal does not wait.
     """
-    crew = _Crew(job, specs)
+    workers = min(workers, len(shares))
+    crew = _Crew(job, shares, workers)
     with signals_between_steps() as between:
         try:
-            crew.start(min(workers, len(specs)))
+            crew.start(workers)
             while crew.live:
                 between()
                 crew.listen()
@@ -69,7 +73,7 @@ class _Worker:
     channel: Connection
     ready: bool = False  # it has said something, and was told of the job
     released: bool = False  # it was told that there is no more to do
-    spec: RunSpec | None = None  # the last that it was given
+    spec: RunSpec | None = None  # the first of the last that it was given
     progress: Progress | None = None  # of the run under way
 
     def death(self) -> InputError:
@@ -91,14 +95,15 @@ class _Worker:
 class _Crew:
     """The workers as the parent sees them, and the runs that wait for one."""
 
-    def __init__(self, job: _Job, specs: Sequence[RunSpec]) -> None:
-        self._job, self._waiting = job, list(specs)
+    def __init__(self, job: _Job, shares: Sequence[list[RunSpec]], workers: int) -> None:
+        self._job, self._waiting = job, list(shares)
         self._all: list[_Worker] = []
         self.live: list[_Worker] = []  # those that may still say something
         self._stopping = False
-        names = {spec.dataset for spec in specs}
+        names = {spec.dataset for specs in shares for spec in specs}
         tasks = {name: job.tasks[name] for name in names}
         told = replace(job, tasks=tasks, progress=None, folder=None, results={}, begun={})
+        told.memory = job.memory / max(1, workers)
         self._told = pickle.dumps((told, job.folder is not None, list(backends._forced)))
 
     def start(self, count: int) -> None:
@@ -140,7 +145,7 @@ class _Crew:
             raise value
 
     def _deal(self, worker: _Worker) -> None:
-        """Give an idle worker its next run, or let it go."""
+        """Give an idle worker its next share, or let it go."""
         if self._stopping or not self._waiting:
             worker.released = True
             worker.channel.send_bytes(pickle.dumps(None))
@@ -148,16 +153,20 @@ class _Crew:
         if not worker.ready:
             worker.ready = True
             worker.channel.send_bytes(self._told)
-        worker.spec = spec = self._waiting.pop(self._next(worker))
-        row = self._job.begun.get(spec.key)  # a view: alone it is less to send
-        alone = None if row is None else {name: t.clone() for name, t in row.items()}
-        worker.channel.send_bytes(pickle.dumps((spec, alone)))
+        specs = self._waiting.pop(self._next(worker))
+        worker.spec, begun = specs[0], self._job.begun
+        rows = {  # views: alone they are less to send
+            spec.key: {name: t.clone() for name, t in begun[spec.key].items()}
+            for spec in specs
+            if spec.key in begun
+        }
+        worker.channel.send_bytes(pickle.dumps((specs, rows)))
 
     def _next(self, worker: _Worker) -> int:
         """One for which φ is known to this worker, else one of a γ that no other worker is at."""
         mine = _place(worker.spec)
         taken = {_place(w.spec) for w in self.live}
-        places = [_place(spec) for spec in self._waiting]
+        places = [_place(specs[0]) for specs in self._waiting]
         return min(range(len(places)), key=lambda i: (places[i] != mine, places[i] in taken, i))
 
     def _tell(self, worker: _Worker, p: Progress) -> None:
@@ -222,7 +231,7 @@ def _without_sigint() -> Iterator[None]:
 
 
 def _work(channel: Connection) -> None:
-    """Train the runs that come through `channel`, one after another."""
+    """Train the shares that come through `channel`, one after another."""
     parent = _Parent(channel)
     signal.signal(signal.SIGTERM, parent.asks_to_stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -254,10 +263,10 @@ def _train_what_comes(parent: _Parent) -> None:
     with ExitStack() as stack:
         for name in forced:
             stack.enter_context(backends.use_backend(name))
-        while (run := parent.hear()) is not None:
-            spec, row = run
-            job.results, job.begun = {}, {} if row is None else {spec.key: row}
-            job.train([spec])
+        while (share := parent.hear()) is not None:
+            specs, job.begun = share
+            job.results = {}
+            job.train(specs)
             parent.say("idle")
 
 
@@ -292,7 +301,7 @@ class _Parent:
     def save_state(self, specs: Sequence[RunSpec], state: RunState) -> None:
         """Have it kept, if there is a folder."""
         if self.keeps:
-            plain = RunState(**{name: t.detach() for name, t in state.tensors().items()})
+            plain = RunState(**{name: t.detach().cpu() for name, t in state.tensors().items()})
             self.say("state", (list(specs), plain))
 
     def add_results(self, results: Sequence[RunResult]) -> None:
