@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from pdgnn import Graph
-from pdgnn.training import RunSpec, Task
+from pdgnn.training import Progress, RunResult, RunSpec, Task, train
 
 
 @cache
@@ -45,3 +45,33 @@ def spec(**options) -> RunSpec:
 
 
 TASKS = {"board": board(), "ring": three_classes()}
+RUNS = [spec(split=i, seed=i, model=m) for i, m in enumerate(("gcn", "gcn", "pd-gat", "gcn"))]
+
+
+class StopError(Exception):
+    """Raised by a test in the middle of a training."""
+
+
+def go(specs, **options) -> list[RunResult]:
+    return train(specs, tasks=TASKS, **options)
+
+
+def same(one: list[RunResult], other: list[RunResult]) -> None:
+    """The same runs, scores, steps and curves, bit for bit."""
+    assert one == other
+    for a, b in zip(one, other, strict=True):
+        assert (a.curves is None) == (b.curves is None)
+        if a.curves is not None:
+            assert np.array_equal(a.curves, b.curves, equal_nan=True)
+
+
+def stop_at(look: int):
+    """A callback that raises at its n-th call."""
+    calls = []
+
+    def progress(p: Progress) -> None:
+        calls.append(p)
+        if len(calls) == look:
+            raise StopError
+
+    return progress

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ops_cases import Case, device, every_backend
 from pdgnn.errors import InputError
 from pdgnn.ops import (
     BACKENDS,
@@ -20,16 +19,9 @@ from pdgnn.ops import (
     attend_dot,
     dropout,
     layer_norm,
-    reference,
     score_nodes,
     use_backend,
 )
-from pdgnn.ops.backends import kernels_for
-
-triton = pytest.param(
-    "gpu", marks=pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
-)
-every_backend = pytest.mark.parametrize("backend", ["reference", "cpu", triton])
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,58 +30,6 @@ def low_hubs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pdgnn.ops.edges.HUB", 12)
         yield
-
-
-def device(backend: str) -> str:
-    return "cuda" if backend == "gpu" and torch.cuda.is_available() else "cpu"
-
-
-class Case:
-    """A random multigraph from `sources` to `targets` with values on it, float64."""
-
-    def __init__(self, seed: int, *, sources=7, targets=5, edges=18, heads=2, channels=3):
-        rng = np.random.default_rng(seed)
-        self.source = rng.integers(sources, size=edges)
-        self.target = rng.integers(targets, size=edges)
-        self.x = rng.normal(size=(sources, heads, channels))
-        self.q = rng.normal(size=(targets, heads, channels))
-        self.k = rng.normal(size=(sources, heads, channels))
-        self.weight = rng.normal(size=(edges, heads))
-        self.a_src = rng.normal(size=(sources, heads))
-        self.a_dst = rng.normal(size=(targets, heads))
-        self.attr = rng.normal(size=(edges, 2))
-        self.w_edge = rng.normal(size=(heads, 2))
-        self.mask = rng.integers(2, size=(edges, heads)) * 2.0
-        self.bias, self.att, self.att2 = rng.normal(size=(3, heads, channels))
-
-    def edges(self, where: str = "cpu") -> Edges:
-        index = torch.tensor(np.stack([self.source, self.target]))
-        return Edges.from_edge_index(index, num_nodes=len(self.x), num_targets=len(self.a_dst)).to(
-            where
-        )
-
-    def tensors(self, *names: str, where: str = "cpu", grad: bool = False) -> list[torch.Tensor]:
-        found = [torch.tensor(getattr(self, name), device=where) for name in names]
-        return [t.requires_grad_() for t in found] if grad else found
-
-    def summed(self, weight: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Σ_e w_e v_j, edge by edge."""
-        out = np.zeros((len(self.a_dst), *values.shape[1:]))
-        for e, (j, i) in enumerate(zip(self.source, self.target, strict=True)):
-            out[i] += weight[e][:, None] * values[j]
-        return out
-
-    def softmax(self, score: np.ndarray) -> np.ndarray:
-        """Over the edges into each target."""
-        p = np.zeros_like(score)
-        for i in range(len(self.a_dst)):
-            mine = self.target == i
-            e = np.exp(score[mine] - score[mine].max(axis=0, initial=-1e300))
-            p[mine] = e / e.sum(axis=0)
-        return p
-
-    def logits(self) -> np.ndarray:
-        return self.a_src[self.source] + self.a_dst[self.target]
 
 
 shapes = st.fixed_dictionaries(
@@ -314,105 +254,6 @@ def test_nan_stays_in_its_run(backend):
     assert out[1].isnan().any()
     torch.testing.assert_close(out[0], alone, atol=0, rtol=0)
     torch.testing.assert_close(out[2], alone, atol=0, rtol=0)
-
-
-@every_backend
-def test_dropout_is_the_same_in_every_form(backend):
-    where = device(backend)
-    x = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
-    p, seed = torch.tensor([0.0, 0.3, 0.9]), torch.tensor([1, 2**40 + 5, 2**62])
-
-    def run(where):
-        return torch.vmap(lambda x, p, s: dropout(x, p, s, torch.tensor(3, device=where), layer=2))(
-            x.to(where), p.to(where), seed.to(where)
-        ).cpu()
-
-    with use_backend(backend):
-        found = run(where)
-    with use_backend("reference"):
-        expected = run("cpu")
-    assert torch.equal(found, expected)
-    assert torch.equal(found[0], x[0])  # p = 0 keeps all
-
-
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
-def test_dropout_keeps_its_share_and_its_mean(p):
-    one = [torch.tensor(p), torch.tensor(11), torch.tensor(4)]
-    kept = dropout(torch.ones(400, 500), *one, layer=1)
-    sigma = (p * (1 - p) / kept.numel()) ** 0.5
-    assert (kept > 0).float().mean().item() == pytest.approx(1 - p, abs=5 * sigma)
-    for along in (0, 1):  # no row or column stands out
-        share = (kept > 0).float().mean(dim=along)
-        assert ((share - (1 - p)).abs() < 6 * (p * (1 - p) / kept.shape[along]) ** 0.5).all()
-
-
-def test_dropout_masks_of_other_seeds_steps_and_layers_are_unrelated():
-    def mask(seed, step, layer):
-        one = [torch.tensor(0.5), torch.tensor(seed), torch.tensor(step)]
-        return (dropout(torch.ones(100_000), *one, layer=layer) > 0).float()
-
-    base = mask(0, 0, 0)
-    assert torch.equal(base, mask(0, 0, 0))
-    for other in (mask(1, 0, 0), mask(0, 1, 0), mask(0, 0, 1), mask(1, 1, 1), mask(2**32, 0, 0)):
-        assert (base * other).mean().item() == pytest.approx(0.25, abs=5 * (3 / 16e5) ** 0.5)
-        assert (base[1:] * other[:-1]).mean().item() == pytest.approx(0.25, abs=0.008)
-
-
-def test_activate_is_what_torch_would_do():
-    h, bias, residual = torch.randn(4, 6), torch.randn(6), torch.randn(4, 6)
-    noise = (torch.tensor(0.4), torch.tensor(5), torch.tensor(1), 2)
-    dropped = dropout(h + bias, *noise[:3], layer=2)
-    torch.testing.assert_close(
-        activate(h, bias, noise=noise), torch.nn.functional.gelu(dropped), atol=1e-6, rtol=0
-    )
-    torch.testing.assert_close(
-        activate(h, bias, residual=residual, noise=noise), residual + dropped, atol=1e-6, rtol=0
-    )
-
-
-@every_backend
-def test_the_terms_of_nodes_are_products(backend):
-    where, case = device(backend), Case(3, sources=300, heads=3, channels=5)
-    with use_backend(backend):
-        found = score_nodes(*case.tensors("x", "bias", "att", "att2", where=where))
-    x = case.x + case.bias
-    expected = x, (x * case.att).sum(axis=-1), (x * case.att2).sum(axis=-1)
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a.cpu(), b, atol=1e-12)
-
-
-@every_backend
-@pytest.mark.parametrize(("rows", "width"), [(3, 5), (130, 33), (1, 700)])
-def test_layer_norm_is_that_of_torch(backend, rows, width):
-    where = device(backend)
-    x, weight, bias, g = (
-        torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(where)
-        for size in ((rows, width), (width,), (width,), (rows, width))
-    )
-    given = [t.requires_grad_() for t in (3 * x + 5, weight, bias)]
-    with use_backend(backend):
-        y, same = layer_norm(*given)
-        got = torch.autograd.grad((y * g + same * x).sum(), given)
-    want = torch.nn.functional.layer_norm(given[0], (width,), *given[1:])
-    torch.testing.assert_close(y, want, atol=1e-12, rtol=0)
-    assert torch.equal(same, given[0])
-    want = torch.autograd.grad((want * g + given[0] * x).sum(), given)
-    torch.testing.assert_close(got, want, atol=1e-11, rtol=0)
-
-
-@every_backend
-def test_adamw_is_the_reference(backend):
-    where, rng = device(backend), torch.Generator().manual_seed(1)
-    start = [torch.rand(3, 1500, dtype=torch.float64, generator=rng).to(where) for _ in range(4)]
-    rates = [torch.rand(3, dtype=torch.float64, generator=rng).to(where) for _ in range(3)]
-    rates[1][2] = 0.0  # a run that stands still
-    found, expected = [t.clone() for t in start], [t.clone() for t in start]
-    with use_backend(backend):
-        kernels_for(start[0]).adamw_(*found, *rates, (0.9, 0.999), 1e-8)
-    reference.adamw_(*expected, *rates, (0.9, 0.999), 1e-8)
-    torch.testing.assert_close(found, expected, atol=1e-13, rtol=1e-13)
-    assert torch.equal(found[3], start[3])
-    torch.testing.assert_close(found[0][2], start[0][2] * rates[0][2])
 
 
 @every_backend
