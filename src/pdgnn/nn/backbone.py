@@ -6,6 +6,7 @@ It is written for one run. Many runs are one :func:`torch.func.vmap` over their 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -30,6 +31,8 @@ T = TypeVar("T")
 
 BlockFactory = Callable[[int, int], nn.Module]
 """Makes a block for (channels, heads)."""
+BLOCK = 2**24
+"""Numbers that a feed-forward network holds at a time where layers are computed again."""
 
 
 class Residual(nn.Module):
@@ -97,7 +100,7 @@ def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, shared: Pass) -> Te
     >>> recomputed(layer, x, Pass(edges, None, None, noise)).shape, noise.drawn
     (torch.Size([2, 4]), 2)
     """
-    edges, noise, begun = shared.edges, shared.noise, shared.noise.drawn
+    noise, begun = shared.noise, shared.noise.drawn
     parameters = dict(layer.named_parameters())  # now: others may stand here in the backward pass
     names, dense = list(parameters), x if isinstance(x, Tensor) else None
     sparse = None if isinstance(x, Tensor) else x
@@ -113,7 +116,8 @@ def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, shared: Pass) -> Te
     ) -> Tensor:
         own = Noise(rate, seed, step, active=noise.active)
         own.drawn = begun  # the same masks the second time
-        args = (sparse if x is None else x, Pass(edges, weight, attr, own))
+        mine = replace(shared, edge_weight=weight, edge_attr=attr, noise=own)
+        args = (sparse if x is None else x, mine)
         out: Tensor = functional_call(layer, dict(zip(names, values, strict=True)), args)
         noise.drawn = own.drawn  # where the next layer goes on
         return out
@@ -242,6 +246,7 @@ class Backbone(Noisy):
         nodes, noise = x.shape[0], self.noise()
         h = gelu(self.lin_in, x, noise)
         shared = checked_pass(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
+        shared = replace(shared, block=BLOCK if self.recompute else None)
         for layer in self.layers:
             h = self.through(layer, h, shared)
         h, _ = layer_norm(h, self.norm_out.weight, self.norm_out.bias, eps=self.norm_out.eps)

@@ -17,7 +17,16 @@ from torch_geometric.utils import softmax
 from pdgnn.errors import InputError
 from pdgnn.nn.checks import check_heads
 from pdgnn.nn.features import SparseFeatures, times
-from pdgnn.ops import Edges, activate, aggregate, attend, attend_dot, linear, score_nodes
+from pdgnn.ops import (
+    Edges,
+    activate,
+    aggregate,
+    attend,
+    attend_dot,
+    feed_forward,
+    linear,
+    score_nodes,
+)
 
 __all__ = [
     "AggregateBlock",
@@ -62,6 +71,7 @@ class Pass:
     edge_weight: Tensor | None  # [E]
     edge_attr: Tensor | None  # [E, F]
     noise: Noise
+    block: int | None = None  # numbers that a feed-forward network holds at a time; None: all
 
 
 def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: Noise) -> Tensor:
@@ -131,9 +141,14 @@ class FeedForward(nn.Module):
         self.lin1 = nn.Linear(channels * inputs, channels)
         self.lin2 = nn.Linear(channels, channels)
 
-    def forward(self, x: Tensor, residual: Tensor, noise: Noise) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
         """``[N, inputs · D]`` to ``[N, D]``, added to `residual`."""
-        return added(self.lin2, gelu(self.lin1, x, noise), residual, noise)
+        noise, width = shared.noise, self.lin2.out_features
+        if shared.block is None or x.shape[0] * width <= shared.block:
+            return added(self.lin2, gelu(self.lin1, x, noise), residual, noise)
+        weights = (self.lin1.weight, self.lin1.bias, self.lin2.weight, self.lin2.bias)
+        x, rows = x.to(self.lin1.weight.dtype), max(1, shared.block // width)
+        return feed_forward(x, residual, *weights, noise=(noise.draw(), noise.draw()), rows=rows)
 
 
 class FeedForwardBlock(nn.Module):
@@ -145,7 +160,7 @@ class FeedForwardBlock(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
         """``[N, D]`` to ``[N, D]``."""
-        out: Tensor = self.feed_forward(x, residual, shared.noise)
+        out: Tensor = self.feed_forward(x, residual, shared)
         return out
 
 
@@ -168,7 +183,7 @@ class AggregateBlock(nn.Module):
         message = aggregate(x[:, None], weight[:, None], shared.edges).squeeze(
             1
         )  # [N, 1, D] and back
-        out: Tensor = self.feed_forward(_seen(x, message, self.sep), residual, shared.noise)
+        out: Tensor = self.feed_forward(_seen(x, message, self.sep), residual, shared)
         return out
 
 
@@ -231,7 +246,7 @@ class AttendBlock(nn.Module):
     def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
         """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
         h, message = self.attention(linear(x, self.lin.weight), self.lin.bias, shared)
-        out: Tensor = self.feed_forward(_seen(h, message, self.sep), residual, shared.noise)
+        out: Tensor = self.feed_forward(_seen(h, message, self.sep), residual, shared)
         return out
 
 

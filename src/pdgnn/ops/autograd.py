@@ -18,6 +18,7 @@ __all__ = [
     "AttendDot",
     "AttendNodes",
     "Dropout",
+    "FeedForward",
     "LayerNorm",
     "Linear",
     "ScoreNodes",
@@ -194,13 +195,14 @@ class Activate(torch.autograd.Function):
         seed: Tensor | None,
         step: Tensor | None,
         layer: int,
+        row: int,
     ) -> Tensor:
-        out: Tensor = library.activate(h, bias, residual, p, seed, step, layer)
+        out: Tensor = library.activate(h, bias, residual, p, seed, step, layer, row)
         return out
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        h, bias, residual, *noise, ctx.layer = inputs
+        h, bias, residual, *noise, ctx.layer, ctx.row = inputs
         ctx.gelu, ctx.noisy, ctx.dtype = residual is None, noise[0] is not None, h.dtype
         values = (h,) if ctx.gelu else ()  # elsewhere only its type is needed
         ctx.save_for_backward(bias, *(noise if ctx.noisy else ()), *values)
@@ -210,8 +212,79 @@ class Activate(torch.autograd.Function):
         g, (bias, *saved) = grads[0].contiguous(), ctx.saved_tensors
         noise = saved[:3] if ctx.noisy else [None, None, None]
         h = saved[-1] if ctx.gelu else torch.empty_like(g, dtype=ctx.dtype)
-        dh, dbias = library.activate_backward(g, h, bias, *noise, ctx.layer, ctx.gelu)
-        return (dh, dbias, None if ctx.gelu else g, *[None] * 4)
+        dh, dbias = library.activate_backward(g, h, bias, *noise, ctx.layer, ctx.row, ctx.gelu)
+        return (dh, dbias, None if ctx.gelu else g, *[None] * 5)
+
+
+class FeedForward(torch.autograd.Function):
+    """Blocks of rows go through one after another, and through again in the backward pass."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        x: Tensor,
+        residual: Tensor,
+        w1: Tensor,
+        b1: Tensor,
+        w2: Tensor,
+        b2: Tensor,
+        p: Tensor | None,
+        seed: Tensor | None,
+        step: Tensor | None,
+        layers: tuple[int, int],
+        rows: int,
+    ) -> Tensor:
+        parts, noise = [], (p, seed, step)
+        for row in range(0, max(1, x.shape[0]), rows):
+            _, a = _hidden(x[row : row + rows], w1, b1, noise, layers[0], row)
+            h, onto = torch.mm(a.squeeze(0), w2.T)[None], residual[None, row : row + rows]
+            parts.append(library.activate(h, b2, onto, *noise, layers[1], row).squeeze(0))
+        return torch.cat(parts)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, _, *tensors, ctx.layers, ctx.rows = inputs
+        ctx.save_for_backward(x, *tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (g,), (x, w1, b1, w2, b2, *noise) = grads, ctx.saved_tensors
+        dx, sums = [], None
+        for row in range(0, max(1, x.shape[0]), ctx.rows):
+            of_x, *found = _row_gradients(
+                g[row : row + ctx.rows], x[row : row + ctx.rows], (w1, b1, w2, b2), noise,
+                ctx.layers, row,
+            )  # fmt: skip
+            dx.append(of_x)
+            sums = found if sums is None else [s + f for s, f in zip(sums, found, strict=True)]
+        to_weights = [s.to(t.dtype) for s, t in zip(sums or [], (w1, b1, w2, b2), strict=True)]
+        return (torch.cat(dx), g, *to_weights, *[None] * 5)
+
+
+def _hidden(
+    x: Tensor, w1: Tensor, b1: Tensor, noise: Any, layer: int, row: int
+) -> tuple[Tensor, Tensor]:
+    """W1 x, and GELU(dropout(W1 x + b1)), ``[1, rows, D]`` each."""
+    h = torch.mm(x, w1.T)[None]
+    return h, library.activate(h, b1, None, *noise, layer, row)
+
+
+def _row_gradients(
+    g: Tensor, x: Tensor, weights: Any, noise: Any, layers: tuple[int, int], row: int
+) -> tuple[Tensor, ...]:
+    """Gradients to x and the weights of a block, those to weights in float32 at least."""
+    w1, b1, w2, b2 = weights
+    h, a = _hidden(x, w1, b1, noise, layers[0], row)
+    like = torch.empty_like(g, dtype=w2.dtype)[None]  # only its type is needed
+    g = g[None].contiguous()
+    dh, db2 = library.activate_backward(g, like, b2, *noise, layers[1], row, False)
+    dh, wide = dh.squeeze(0), torch.promote_types(w1.dtype, torch.float32)
+    dw2, da = torch.mm(dh.T, a.squeeze(0)), torch.mm(dh, w2)[None]
+    dh, db1 = library.activate_backward(da, h, b1, *noise, layers[0], row, True)
+    dh = dh.squeeze(0)
+    found = (torch.mm(dh.T, x), db1, dw2, db2)
+    return torch.mm(dh, w1), *(t.to(wide) for t in found)
 
 
 class LayerNorm(torch.autograd.Function):

@@ -32,19 +32,21 @@ EACH = 8
 """Multiplications, or what takes as long, for an element of an activation, at least."""
 
 
-def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
+def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int, first: int = 0) -> Tensor:
     """x where its random number is at least p, scaled by 1 / (1 − p); else 0.
 
     :func:`pdgnn.ops.reference.dropout`, bit for bit.
     """
     flat = x.reshape(x.shape[0], -1)
     out = torch.empty(flat.shape, dtype=x.dtype)
-    inputs = (_array(flat, flat.shape), *_noise((p, seed, step, layer), len(x)))
+    inputs = (_array(flat, flat.shape), *_noise((p, seed, step, layer), len(x), first))
     cpu_numba.run(kernels.dropout, x.numel(), *inputs, out.numpy())
     return out.reshape(x.shape)
 
 
-def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None) -> Tensor:
+def activate(
+    h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None, row: int = 0
+) -> Tensor:
     """GELU(u) or residual + u of u = dropout(h + bias): :func:`pdgnn.ops.reference.activate`.
 
     >>> h, bias = torch.tensor([[[1.0], [-1.0]]]), torch.tensor([[1.0]])
@@ -52,24 +54,25 @@ def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | No
     [3.0, -1.0]
     """
     if not _alike(h, bias, residual):
-        return reference.activate(h, bias, residual, noise, dropout)
+        return reference.activate(h, bias, residual, noise, row, dropout)
     out = torch.empty(h.shape, dtype=h.dtype)
-    inputs = (_rows(h, h), _runs(bias, h), _rows(residual, h), *_noise(noise, len(h)))
+    masks = _noise(noise, len(h), row * h.shape[2])
+    inputs = (_rows(h, h), _runs(bias, h), _rows(residual, h), *masks)
     cpu_numba.run(kernels.activate, EACH * h.numel(), *inputs, out.numpy())
     return out
 
 
 def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None, row: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h and bias: :func:`pdgnn.ops.reference.activate_backward`."""
     if not _alike(g, h, bias):
-        return reference.activate_backward(g, h, bias, gelu, noise, dropout)
+        return reference.activate_backward(g, h, bias, gelu, noise, row, dropout)
     dh, sums = torch.empty(h.shape, dtype=h.dtype), _sums(h)
     inputs = (_rows(g, h), _rows(h if gelu else None, h), _runs(bias, h), gelu)
     outputs = (dh.numpy(), sums.numpy())
-    work = EACH * h.numel()
-    cpu_numba.run(kernels.activate_backward, work, *inputs, *_noise(noise, len(h)), *outputs)
+    masks, work = _noise(noise, len(h), row * h.shape[2]), EACH * h.numel()
+    cpu_numba.run(kernels.activate_backward, work, *inputs, *masks, *outputs)
     return dh, _summed(sums)
 
 
@@ -174,7 +177,7 @@ _NOTHING: dict[torch.dtype, Array] = {
     torch.float32: np.empty((0, 0, 0), np.float32),
     torch.float64: np.empty((0, 0, 0)),
 }
-_SILENCE = (np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64), 0)
+_SILENCE = (np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
 
 
 def _alike(*tensors: Tensor | None) -> bool:
@@ -202,13 +205,13 @@ def _scalar(value: float, x: Tensor) -> np.floating[Any]:
     return np.float32(value) if x.dtype == torch.float32 else np.float64(value)
 
 
-def _noise(noise: Noise | None, batch: int) -> Arrays:
-    """p, seed and step ``[B]`` and the layer; empty if there is no noise."""
+def _noise(noise: Noise | None, batch: int, first: int) -> Arrays:
+    """p, seed and step ``[B]``, the layer and the first element; empty if there is no noise."""
     if noise is None:
         return _SILENCE
     p, seed, step, layer = noise
     shape = torch.Size((batch,))
-    return *(_array(t, shape) for t in (p.float(), seed.long(), step.long())), layer
+    return *(_array(t, shape) for t in (p.float(), seed.long(), step.long())), layer, first
 
 
 def _sums(x: Tensor, *each: int) -> Tensor:

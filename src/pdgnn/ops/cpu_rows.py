@@ -80,13 +80,13 @@ def _times(x: float, factor: float) -> Any:
 @kernel
 def dropout(part: int, parts: int, args: Arrays) -> None:
     """x / (1 − p) where its random number is at least p, else 0; x is ``[B, size]``."""
-    x, p, seeds, steps, layer, out = args
+    x, p, seeds, steps, layer, first, out = args
     batch, size = x.shape
     factor, chunks = np.empty(ELEMENTS, x.dtype), (size + ELEMENTS - 1) // ELEMENTS
     for k in _chunks(part, parts, batch, chunks):
         b, start = k // chunks, k % chunks * ELEMENTS
         values, kept = x[b, start : start + ELEMENTS], out[b, start : start + ELEMENTS]
-        _draw(factor, values.size, start, _key(seeds[b], steps[b], layer), p[b])
+        _draw(factor, values.size, first + start, _key(seeds[b], steps[b], layer), p[b])
         for u in range(values.size):
             kept[u] = _times(values[u], factor[u])
 
@@ -94,7 +94,7 @@ def dropout(part: int, parts: int, args: Arrays) -> None:
 @kernel
 def activate(part: int, parts: int, args: Arrays) -> None:
     """GELU(u) = u Φ(u), or residual + u, of u = dropout(h + bias)."""
-    h, bias, residual, p, seeds, steps, layer, out = args
+    h, bias, residual, p, seeds, steps, layer, first, out = args
     batch, n, width = h.shape
     factor, chunks = np.ones(width, h.dtype), (n + ROWS - 1) // ROWS
     for k in _chunks(part, parts, batch, chunks):
@@ -102,7 +102,7 @@ def activate(part: int, parts: int, args: Arrays) -> None:
         key = _key(seeds[b], steps[b], layer) if p.size else u32(0)
         for i in range(start, min(start + ROWS, n)):
             if p.size:
-                _draw(factor, width, i * width, key, p[b])
+                _draw(factor, width, first + i * width, key, p[b])
             if residual.size:
                 for d in range(width):
                     out[b, i, d] = residual[b, i, d] + _times(h[b, i, d] + bias[b, d], factor[d])
@@ -115,7 +115,7 @@ def activate(part: int, parts: int, args: Arrays) -> None:
 @kernel
 def activate_backward(part: int, parts: int, args: Arrays) -> None:
     """∂h = dropout(g ⊙ (Φ(u) + u φ(u))), or dropout(g) without `gelu`, and its sum over a chunk."""
-    g, h, bias, gelu, p, seeds, steps, layer, dh, sums = args
+    g, h, bias, gelu, p, seeds, steps, layer, first, dh, sums = args
     batch, n, width = g.shape
     factor, chunks = np.ones(width, g.dtype), sums.shape[1]
     for k in _chunks(part, parts, batch, chunks):
@@ -125,7 +125,7 @@ def activate_backward(part: int, parts: int, args: Arrays) -> None:
             sums[b, c, d] = 0
         for i in range(c * ROWS, min(c * ROWS + ROWS, n)):
             if p.size:
-                _draw(factor, width, i * width, key, p[b])
+                _draw(factor, width, first + i * width, key, p[b])
             if gelu:
                 for d in range(width):
                     u = _times(h[b, i, d] + bias[b, d], factor[d])

@@ -133,7 +133,9 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Ten
     return out
 
 
-def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None) -> Tensor:
+def activate(
+    h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None, row: int = 0
+) -> Tensor:
     """GELU(dropout(h + bias)), or residual + dropout(h + bias), in one pass."""
     h, bias = h.contiguous(), bias.contiguous()
     other = h if residual is None else residual.contiguous()
@@ -142,16 +144,16 @@ def activate(h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | No
     shape, out = _shape("activate", nodes, runs, columns, blocks), torch.empty_like(other)
     launch(
         kernels.activate, shape.grid,
-        h, bias, other, out, *_noise(noise, h), nodes, width, shape.each,
+        h, bias, other, out, *_noise(noise, h), row * width, nodes, width, shape.each,
         NOISE=noise is not None, GELU=residual is None, GROUP=math.gcd(width, 8),
-        LARGE=nodes * width > 2**32, ACC=acc(h), ROWS=shape.rows, COLUMNS=columns,
+        LARGE=(row + nodes) * width > 2**32, ACC=acc(h), ROWS=shape.rows, COLUMNS=columns,
         VEC=_vector(h, other), num_warps=shape.warps,
     )  # fmt: skip
     return out
 
 
 def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None, row: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h and bias; see :func:`pdgnn.ops.reference.activate_backward`."""
     g, h, bias = g.contiguous(), h.contiguous(), bias.contiguous()
@@ -161,10 +163,10 @@ def activate_backward(
     sums = h.new_empty(runs, shape.grid[0], width, dtype=wide_type(h))
     launch(
         kernels.activate_backward, shape.grid,
-        g, h, bias, dh, sums, *_noise(noise, h), nodes, width, shape.each,
-        NOISE=noise is not None, GELU=gelu, GROUP=math.gcd(width, 8), LARGE=nodes * width > 2**32,
-        ACC=acc(h), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(g, h),
-        num_warps=shape.warps,
+        g, h, bias, dh, sums, *_noise(noise, h), row * width, nodes, width, shape.each,
+        NOISE=noise is not None, GELU=gelu, GROUP=math.gcd(width, 8),
+        LARGE=(row + nodes) * width > 2**32, ACC=acc(h), ROWS=shape.rows, COLUMNS=columns,
+        VEC=_vector(g, h), num_warps=shape.warps,
     )  # fmt: skip
     return dh, sums.sum(dim=1).to(bias.dtype)
 

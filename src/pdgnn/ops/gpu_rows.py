@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-SIZES = ("s_step", "layer", "nodes", "each")
+SIZES = ("s_step", "layer", "origin", "nodes", "each")
 """Arguments whose values no compilation depends on."""
 
 
@@ -133,7 +133,8 @@ def dropout(
 
 @triton.jit(do_not_specialize=SIZES)
 def activate(
-    h, bias, residual, out, rate, seed, step, s_step, layer: tl.uint32, nodes, width, each,
+    h, bias, residual, out, rate, seed, step, s_step, layer: tl.uint32, origin, nodes,
+    width, each,
     NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
@@ -158,7 +159,7 @@ def activate(
         if not GELU:
             onto = tl.load(residual + at + n, mask=both, other=0.0).to(ACC)
         if NOISE:
-            keep = kept(first, row, c[None, :], key, second, least, GROUP, LARGE)
+            keep = kept(origin + first, row, c[None, :], key, second, least, GROUP, LARGE)
             u = tl.where(keep, u, 0.0)
         u = gelu(u) if GELU else onto + u
         tl.store(out + at + n, u.to(out.dtype.element_ty), mask=both)
@@ -166,7 +167,8 @@ def activate(
 
 @triton.jit(do_not_specialize=SIZES)
 def activate_backward(
-    g, h, bias, dh, dbias, rate, seed, step, s_step, layer: tl.uint32, nodes, width, each,
+    g, h, bias, dh, dbias, rate, seed, step, s_step, layer: tl.uint32, origin, nodes,
+    width, each,
     NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
@@ -193,7 +195,7 @@ def activate_backward(
             v = tl.load(h + at + n, mask=both, other=0.0).to(ACC) * inner + b[None, :]
             d = d * gelu_slope(v)
         if NOISE:
-            keep = kept(first, row, c[None, :], key, second, least, GROUP, LARGE)
+            keep = kept(origin + first, row, c[None, :], key, second, least, GROUP, LARGE)
             d = tl.where(keep, d, 0.0)
         tl.store(dh + at + n, d.to(dh.dtype.element_ty), mask=both)
         acc += d

@@ -148,8 +148,9 @@ def activate(
     seed: Tensor | None,
     step: Tensor | None,
     layer: int,
+    row: int,
 ) -> Tensor:
-    out: Tensor = kernels_for(h).activate(h, bias, residual, _noise(p, seed, step, layer))
+    out: Tensor = kernels_for(h).activate(h, bias, residual, _noise(p, seed, step, layer), row)
     return out
 
 
@@ -162,11 +163,12 @@ def activate_backward(
     seed: Tensor | None,
     step: Tensor | None,
     layer: int,
+    row: int,
     gelu: bool,
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h and bias."""
     noise = _noise(p, seed, step, layer)
-    dh, dbias = kernels_for(h).activate_backward(g, h, bias, gelu, noise)
+    dh, dbias = kernels_for(h).activate_backward(g, h, bias, gelu, noise, row)
     return dh.clone() if dh is g else dh, dbias
 
 

@@ -16,7 +16,7 @@ Structure = Sequence[Tensor]
 """rowptr, col, row, t_rowptr, t_row, t_slot, parts, t_parts of :class:`~pdgnn.ops.edges.Edges`."""
 Noise = tuple[Tensor, Tensor, Tensor, int]
 """p, seed, step and layer of :func:`dropout`."""
-Drop = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+Drop = Callable[[Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """To x, a_src, a_dst, w_edge (where given) and each z_e (where asked for)."""
 SINGLE = torch.float32
@@ -207,8 +207,8 @@ def _mix(x: Tensor) -> Tensor:
     return x ^ (x >> 16)
 
 
-def random_bits(seed: Tensor, step: Tensor, layer: int, size: int) -> Tensor:
-    """24 random bits for each of `size` elements of each run, ``[B, size]``, from these alone.
+def random_bits(seed: Tensor, step: Tensor, layer: int, size: int, first: int = 0) -> Tensor:
+    """24 random bits for `size` elements from the `first` on of each run, ``[B, size]``.
 
     They depend on the run's seed, the step, the layer and the element, not on the other runs.
     """
@@ -216,47 +216,60 @@ def random_bits(seed: Tensor, step: Tensor, layer: int, size: int) -> Tensor:
     key = _mix(_mix(_mix(low ^ 0x9E3779B9) ^ high) ^ (step & 0xFFFFFFFF))  # [B]
     key = _mix(key ^ (layer & 0xFFFFFFFF))[:, None]
     second = _mix(key ^ 0x85EBCA6B)
-    element = torch.arange(size, device=seed.device)[None]
-    first = _mix((element & 0xFFFFFFFF) ^ key) ^ (element >> 32)
-    return _mix((first + second) & 0xFFFFFFFF) >> 8
+    element = torch.arange(first, first + size, device=seed.device)[None]
+    bits = _mix((element & 0xFFFFFFFF) ^ key) ^ (element >> 32)
+    return _mix((bits + second) & 0xFFFFFFFF) >> 8
 
 
-def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
+def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int, first: int = 0) -> Tensor:
     """x where its random number in [0, 1) is at least p, scaled by 1 / (1 − p); else 0.
 
-    x ``[B, ...]``; p (float32) and seed (int64) ``[B]``; step ``[1]``.
+    x ``[B, ...]``; p (float32) and seed (int64) ``[B]``; step ``[1]``. `first` is the number of the
+    first element of each run.
     """
     flat = x.reshape(x.shape[0], -1)
-    number = random_bits(seed, step, layer, flat.shape[1]).to(torch.float32) * 2.0**-24
+    number = random_bits(seed, step, layer, flat.shape[1], first).to(torch.float32) * 2.0**-24
     keep = number >= p[:, None]
     scale = torch.where(p < 1, 1 / (1 - p), 0.0).to(x.dtype)
     return torch.where(keep, flat * scale[:, None], 0.0).reshape(x.shape)
 
 
-def _noised(h: Tensor, bias: Tensor, noise: Noise | None, drop: Drop) -> Tensor:
+def _noised(h: Tensor, bias: Tensor, noise: Noise | None, row: int, drop: Drop) -> Tensor:
     u = h + bias[:, None]
-    return u if noise is None else drop(u, *noise)
+    return u if noise is None else drop(u, *noise, row * h.shape[2])
 
 
 def activate(
-    h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None, drop: Drop = dropout
+    h: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    noise: Noise | None,
+    row: int = 0,
+    drop: Drop = dropout,
 ) -> Tensor:
     """What follows a matrix product h ``[B, N, D]``: u = dropout(h + bias), then GELU(u).
 
     With a `residual` ``[B, N, D]`` it is residual + u instead. bias is ``[B, D]``; no `noise`, no
-    dropout. `drop` is the form of :func:`dropout` to use.
+    dropout. `row` is the number of the first row: a block of rows gets its part of the mask of all.
+    `drop` is the form of :func:`dropout` to use.
     """
-    u = _noised(h, bias, noise, drop)
+    u = _noised(h, bias, noise, row, drop)
     return torch.nn.functional.gelu(u) if residual is None else residual + u
 
 
 def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None, drop: Drop = dropout
+    g: Tensor,
+    h: Tensor,
+    bias: Tensor,
+    gelu: bool,
+    noise: Noise | None,
+    row: int = 0,
+    drop: Drop = dropout,
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h ``[B, N, D]`` and to bias ``[B, D]``."""
     if gelu:
-        g = torch.ops.aten.gelu_backward(g, _noised(h, bias, noise, drop))
-    dh = g if noise is None else drop(g, *noise)
+        g = torch.ops.aten.gelu_backward(g, _noised(h, bias, noise, row, drop))
+    dh = g if noise is None else drop(g, *noise, row * h.shape[2])
     return dh.to(h.dtype), dh.sum(dim=1).to(bias.dtype)
 
 
