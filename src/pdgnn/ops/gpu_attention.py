@@ -16,11 +16,21 @@ from pdgnn.ops.gpu_kernels import SIZES, span
 
 
 @triton.jit
-def heads_of(block, heads, channels, HB: tl.constexpr, C: tl.constexpr):
-    """The heads of a block, which of them there are, and the columns ``[HB, C]`` of their tile."""
-    hd, c = block * HB + tl.arange(0, HB), tl.arange(0, C)
+def place_of(
+    ptr, parts, count, rows, heads, channels, blocks,
+    HUB: tl.constexpr, INDEX: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """The :func:`span` of a program and its run; then its heads, the channels, which of the heads
+    there are, and which columns ``[HB, C]`` of the tile, and these columns."""
+    unit, node, block, first, last, whole, part = span(
+        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, rows, HUB
+    )
+    hd, c = block.to(INDEX) * HB + tl.arange(0, HB), tl.arange(0, C)
     real = hd < heads
-    return hd, c, real, real[:, None] & (c < channels)[None, :], hd[:, None] * channels + c[None, :]
+    inside = real[:, None] & (c < channels)[None, :]
+    column = hd[:, None] * channels + c[None, :]
+    run = tl.program_id(1).to(tl.int64)
+    return run, unit, node, first, last, whole, part, hd, c, real, inside, column
 
 
 @triton.jit
@@ -56,11 +66,9 @@ def attend(
     E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """`below` and `share` are the sums of p x and p over the edges whose z is not positive."""
-    run = tl.program_id(1).to(tl.int64)
-    unit, row, block, first, last, whole, part = span(
-        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, targets, HUB
+    run, unit, row, first, last, whole, part, hd, c, real, inside, column = place_of(
+        ptr, parts, count, targets, heads, channels, blocks, HUB, INDEX, HB, C
     )
-    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
     x += run * sources * width
     a_src += run * sources * heads
@@ -196,11 +204,9 @@ def attend_backward(
     HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
     E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    run = tl.program_id(1).to(tl.int64)
-    unit, source, block, first, last, whole, part = span(
-        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, sources, HUB
+    run, unit, source, first, last, whole, part, hd, c, real, inside, column = place_of(
+        ptr, parts, count, sources, heads, channels, blocks, HUB, INDEX, HB, C
     )
-    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
     g += run * targets * width
     a_dst += run * targets * heads
@@ -275,11 +281,9 @@ def attend_dot(
     SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr,
     HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    run = tl.program_id(1).to(tl.int64)
-    unit, row, block, first, last, whole, part = span(
-        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, targets, HUB
+    run, unit, row, first, last, whole, part, hd, c, real, inside, column = place_of(
+        ptr, parts, count, targets, heads, channels, blocks, HUB, INDEX, HB, C
     )
-    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
     k += run * sources * width
     v += run * sources * width
@@ -325,11 +329,9 @@ def attend_dot_backward(
     SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr,
     HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    run = tl.program_id(1).to(tl.int64)
-    unit, source, block, first, last, whole, part = span(
-        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, sources, HUB
+    run, unit, source, first, last, whole, part, hd, c, real, inside, column = place_of(
+        ptr, parts, count, sources, heads, channels, blocks, HUB, INDEX, HB, C
     )
-    hd, c, real, inside, column = heads_of(block.to(INDEX), heads, channels, HB, C)
     width = heads * channels
     g += run * targets * width
     q += run * targets * width
