@@ -11,8 +11,8 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -214,6 +214,37 @@ def random_edges(nodes: int, count: int, device: str) -> Any:
     generator = torch.Generator(device).manual_seed(0)
     index = torch.randint(nodes, (2, count), generator=generator, device=device)
     return replace(Edges.from_edge_index(index, num_nodes=nodes).trimmed(), order=None)
+
+
+def measure_missing(
+    options: argparse.Namespace,
+    cases: Iterable[Any],
+    packages: Sequence[str],
+    measure: Callable[[Any], Row],
+    say: Callable[[Any, Row], str],
+) -> list[Row]:
+    """The rows of ``--results``, with what `measure` gives for those of `cases` that they lack.
+
+    A case is a dataclass; its row on this machine is measured anew with ``--again``. Every row is
+    kept as soon as it is there, and told by `say`.
+    """
+    rows, here = read_rows(options.results), machine(packages)
+    for case in cases:
+        known = alike(rows, asdict(case) | {"machine": here["machine"]})
+        if known and not options.again:
+            continue
+        row = asdict(case) | measure(case)
+        rows = [r for r in rows if r not in known] + [row | here]
+        write_rows(options.results, rows)
+        print(say(case, row), flush=True)
+    return rows
+
+
+def report(options: argparse.Namespace, script: str, text: str) -> None:
+    """Print the tables, and copy them to where ``--readme`` says."""
+    print(text)
+    if options.readme:
+        copy_to_readme(script, text, options.readme)
 
 
 def alike(rows: Sequence[Row], same: Row) -> list[Row]:

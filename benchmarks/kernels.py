@@ -49,8 +49,8 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import common
@@ -269,25 +269,25 @@ def heads_of(kernel: str) -> tuple[int, int]:
 
 
 def measure_missing(options: argparse.Namespace) -> list[common.Row]:
-    rows, here = common.read_rows(options.results), common.machine(PACKAGES)
-    rate = None
-    for case in cases(options):
-        same = asdict(case) | {"machine": here["machine"]}
-        known = common.alike(rows, same)
-        if known and not options.again:
-            continue
-        rate = rate or common.copy_rate(options.device, options.copy_gib, options.least)
-        row = asdict(case) | common.attempt(partial(measure, case, options.least), case.device)
-        row["copy_rate"] = rate
-        row["command"] = (
+    @cache
+    def rate() -> float:
+        return common.copy_rate(options.device, options.copy_gib, options.least)
+
+    def row(case: Case) -> common.Row:
+        copied = rate()
+        found = common.attempt(partial(measure, case, options.least), case.device)
+        found["copy_rate"] = copied
+        found["command"] = (
             f"python benchmarks/{SCRIPT} --device {case.device} --graphs {case.graph} "
             f"--kernels {case.kernel} --dtypes {case.dtype} --copy-gib {options.copy_gib:g}"
         )
-        rows = [r for r in rows if r not in known] + [row | here]
-        common.write_rows(options.results, rows)
+        return found
+
+    def say(case: Case, row: common.Row) -> str:
         name = f"{case.graph} {case.kernel} {case.dtype} {case.side}"
-        print(f"{name:60} {milliseconds(row):>14} ms  {row.get('note', '')}", flush=True)
-    return rows
+        return f"{name:60} {milliseconds(row):>14} ms  {row.get('note', '')}"
+
+    return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
 def table(rows: list[common.Row]) -> str:
@@ -386,9 +386,7 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     options = read_options()
     rows = common.read_rows(options.results) if options.table else measure_missing(options)
-    print(table(rows))
-    if options.readme:
-        common.copy_to_readme(SCRIPT, table(rows), options.readme)
+    common.report(options, SCRIPT, table(rows))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -94,22 +94,19 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 
 def measure_missing(options: argparse.Namespace) -> list[common.Row]:
-    rows, here = common.read_rows(options.results), common.machine(PACKAGES)
-    for case in cases(options):
-        same = asdict(case) | {"machine": here["machine"]}
-        known = common.alike(rows, same)
-        if known and not options.again:
-            continue
-        row = asdict(case) | common.attempt(partial(measure, case, options.least), case.device)
-        row["nodes"] = max(1, case.edges // PER_NODE)
-        row["command"] = (
+    def row(case: Case) -> common.Row:
+        found = common.attempt(partial(measure, case, options.least), case.device)
+        found["nodes"] = max(1, case.edges // PER_NODE)
+        found["command"] = (
             f"python benchmarks/{SCRIPT} --device {case.device} --models {case.model} "
             f"--edges {case.edges}"
         )
-        rows = [r for r in rows if r not in known] + [row | here]
-        common.write_rows(options.results, rows)
-        print(f"{case.model} {case.edges:>13,} {' '.join(cells(row))}", flush=True)
-    return rows
+        return found
+
+    def say(case: Case, row: common.Row) -> str:
+        return f"{case.model} {case.edges:>13,} {' '.join(cells(row))}"
+
+    return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
 def exponent(rows: list[common.Row], what: str) -> float | None:
@@ -210,15 +207,13 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     options = read_options()
     rows = common.read_rows(options.results) if options.table else measure_missing(options)
-    print(table(rows))
+    common.report(options, SCRIPT, table(rows))
     done = [own for own in by_kind(rows) if any(r["seconds"] is not None for r in own)]
     if done:
         try:
             draw(done[0], options.results)
         except ImportError as error:  # the rows are kept all the same
             print(f"not drawn: {error}; --table draws where Matplotlib is installed")
-    if options.readme:
-        common.copy_to_readme(SCRIPT, table(rows), options.readme)
 
 
 if __name__ == "__main__":

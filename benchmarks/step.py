@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -109,20 +109,18 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 
 def measure_missing(options: argparse.Namespace) -> list[common.Row]:
-    rows, here = common.read_rows(options.results), common.machine(PACKAGES)
-    for case in cases(options):
-        known = common.alike(rows, asdict(case) | {"machine": here["machine"]})
-        if known and not options.again:
-            continue
-        row = asdict(case) | common.attempt(partial(measure, case, options.least), case.device)
-        row["command"] = (
+    def row(case: Case) -> common.Row:
+        found = common.attempt(partial(measure, case, options.least), case.device)
+        found["command"] = (
             f"python benchmarks/{SCRIPT} --device {case.device} --graphs {case.graph} "
             f"--models {case.model} --precisions {case.precision}"
         )
-        rows = [r for r in rows if r not in known] + [row | here]
-        common.write_rows(options.results, rows)
-        print(f"{case.graph} {case.model} {case.precision} {row.get('note', '')}", flush=True)
-    return rows
+        return found
+
+    def say(case: Case, row: common.Row) -> str:
+        return f"{case.graph} {case.model} {case.precision} {row.get('note', '')}"
+
+    return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
 def table(rows: list[common.Row]) -> str:
@@ -159,9 +157,7 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     options = read_options()
     rows = common.read_rows(options.results) if options.table else measure_missing(options)
-    print(table(rows))
-    if options.readme:
-        common.copy_to_readme(SCRIPT, table(rows), options.readme)
+    common.report(options, SCRIPT, table(rows))
 
 
 if __name__ == "__main__":

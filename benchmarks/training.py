@@ -309,27 +309,25 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
     gpu = options.device == "cuda"
     steps = options.steps or (20 if gpu else 2)
     clock = Clock(steps, options.splits or (SPLITS if gpu else 1), options.seconds)
-    rows, here = common.read_rows(options.results), common.machine(PACKAGES)
-    for case in cases(options):
-        same = asdict(case) | {"machine": here["machine"]}
-        known = common.alike(rows, same)
-        if known and not options.again:
-            continue
+
+    def row(case: Case) -> common.Row:
         child = ["--child", json.dumps(asdict(case)), json.dumps(asdict(clock))]
         child += ["--memory", str(options.memory)]
         workers = os.cpu_count() or 1 if case.side == "pdgnn-workers" else 1
-        row = asdict(case) | in_children(child, options.limit, workers)
-        row["command"] = (
+        found = in_children(child, options.limit, workers)
+        found["command"] = (
             f"python benchmarks/{SCRIPT} --graphs {case.graph} --models {case.model} "
             f"--sides {case.side} --device {case.device} --widths {case.width} "
             f"--depth {case.depth} --precision {case.precision} "
             f"--steps {clock.steps} --splits {clock.splits}"
         )
-        rows = [r for r in rows if r not in known] + [row | here]
-        common.write_rows(options.results, rows)
+        return found
+
+    def say(case: Case, row: common.Row) -> str:
         name = f"{case.graph} {case.model} {case.width} {case.side}"
-        print(f"{name:45} {shown(row):>14}  {row.get('note', '')}", flush=True)
-    return rows
+        return f"{name:45} {shown(row):>14}  {row.get('note', '')}"
+
+    return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
 def in_children(child: list[str], limit: float, workers: int) -> common.Row:
@@ -366,9 +364,7 @@ def main() -> None:
         same = [peers.check(case, *open_case(case, case.graph)) for case in found]
         raise SystemExit(0 if all(same) else 1)
     rows = common.read_rows(options.results) if options.table else measure_missing(options)
-    print(table(rows))
-    if options.readme:
-        common.copy_to_readme(SCRIPT, table(rows), options.readme)
+    common.report(options, SCRIPT, table(rows))
 
 
 if __name__ == "__main__":

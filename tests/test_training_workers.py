@@ -23,7 +23,7 @@ from pdgnn.training import Progress, Task, train, workers
 from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.state import RunState
 from pdgnn.training.trainer import _Job
-from runs import TASKS, board, spec
+from runs import StopError, board, go, spec, stop_at
 
 MODELS = ("gcn", "pd-gat", "gcn", "pd-gcn")
 RUNS = [spec(split=i, seed=i, model=m, gamma=0.5) for i, m in enumerate(MODELS)]
@@ -41,10 +41,6 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def go(specs, **options):
-    return train(specs, tasks=TASKS, **options)
 
 
 def test_the_same_numbers_come_from_workers(tmp_path):
@@ -70,23 +66,15 @@ def test_workers_take_groups_and_go_on_with_what_others_began(tmp_path):
     runs = [spec(split=i, seed=i, model=m) for m in ("gcn", "mlp") for i in range(3)]
     options = {"curves": True, "most_runs": 2}
     alone = go(runs, **options)
-    begun, told = [], []
-    with pytest.raises(KeyboardInterrupt):
-        go(runs, **options, folder=tmp_path, save_seconds=0.0, progress=stop_at(3, begun))
-    assert max(p.step for p in begun) == 3
+    told: list[Progress] = []
+    with pytest.raises(StopError):
+        go(runs, **options, folder=tmp_path, save_seconds=0.0, progress=stop_at(3))
+    states = RunFolder(tmp_path).states([run.key for run in runs], curves=True)
+    assert {int(row["step"]) for row in states.values()} == {3}  # after looks at 0 and 1
     found = go(runs, **options, workers=2, folder=tmp_path, progress=told.append)
     for a, b in zip(found, alone, strict=True):
         assert np.array_equal(a.curves, b.curves)
     assert max(len(p.specs) for p in told) > 2  # both workers are at a group
-
-
-def stop_at(step: int, told: list[Progress]):
-    def stop(p: Progress) -> None:
-        told.append(p)
-        if p.step >= step:
-            raise KeyboardInterrupt
-
-    return stop
 
 
 def test_a_gpu_is_shared_out_by_groups_and_its_memory_evenly():

@@ -137,7 +137,8 @@ def as_edges(edges: Edges | Tensor, sources: int, targets: int | None = None) ->
     """
     targets = sources if targets is None else targets
     if isinstance(edges, Edges):
-        return replace(check_sources(edges, sources, targets), order=None)
+        check_sources(edges, sources, targets)
+        return edges if edges.order is None else replace(edges, order=None)
     edge_index, _ = as_edge_index(edges)
     check_range(edge_index, sources, targets)
     return Edges.from_edge_index(edge_index, num_nodes=sources, num_targets=targets)

@@ -8,7 +8,6 @@ nothing waits for the device, and the layers work under torch.compile and in CUD
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,7 +28,6 @@ from pdgnn.nn.checks import (
     check_range,
     check_rate,
     check_sizes,
-    check_sources,
     check_weight,
     positive,
 )
@@ -367,8 +365,8 @@ class PDGATConv(nn.Module):
     ) -> tuple[Edges, Tensor | None]:
         """The edges, loops among them, and their features in their slots."""
         if isinstance(edge_index, Edges):
-            edges = edge_index if edge_index.order is None else replace(edge_index, order=None)
-            return check_sources(edges, *sizes), self._features(edge_attr, edges.num_edges)
+            edges = as_edges(edge_index, *sizes)
+            return edges, self._features(edge_attr, edges.num_edges)
         index, values = as_edge_index(edge_index)
         check_range(index, *sizes)
         if edge_attr is None and values is not None and values.ndim == 2:

@@ -155,10 +155,13 @@ class AttendDot(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         q, k, v, ctx.scale, *structure = inputs
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(q, k, v, *output, *structure)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grads[0] is None:
+            return (None,) * len(ctx.needs_input_grad)
         q, k, v, out, lse, *structure = ctx.saved_tensors
         g = grads[0].contiguous()
         found = library.attend_dot_backward(g, q, k, v, out, lse, structure, ctx.scale)

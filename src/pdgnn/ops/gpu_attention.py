@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from pdgnn.ops.gpu_kernels import SIZES, span
+from pdgnn.ops.gpu_kernels import SIZES, indices, span
 
 
 @triton.jit
@@ -84,14 +84,14 @@ def attend(
     top = tl.full([HB], -float("inf"), dtype=ACC)
     totals = tl.zeros([HB, E], dtype=ACC)  # added up at the end: sums across lanes are dear
     lowers = tl.zeros([HB, E], dtype=ACC)
-    node = tl.load(col + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    node = indices(col, first + tl.arange(0, E), last)
     for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
         j, slots = node.to(INDEX), e.to(INDEX)
         values = tile_of(x, j, there, inside, column, width).to(ACC)
         z = terms_of(a_src, j, attr, slots, w_edge, hd, heads, real, there, w0, w1, F, ACC)
-        node = tl.load(col + e + E, mask=e + E < last, other=0)
+        node = indices(col, e + E, last)
         z += own[:, None]
         s = tl.where(there[None, :], tl.where(z > 0, z, SLOPE * z), -float("inf"))
         higher = tl.maximum(top, tl.max(s, axis=1))
@@ -228,8 +228,8 @@ def attend_backward(
     totals = tl.zeros([HB, E], dtype=ACC)  # added up at the end: sums across lanes are dear
     to_w0 = tl.zeros([HB, E], dtype=ACC)
     to_w1 = tl.zeros([HB, E], dtype=ACC)
-    target = tl.load(row_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
-    slot = tl.load(slot_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    target = indices(row_of, first + tl.arange(0, E), last)
+    slot = indices(slot_of, first + tl.arange(0, E), last)
     for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
@@ -240,8 +240,8 @@ def attend_backward(
         per_target = i[None, :] * heads + hd[:, None]
         log_sum = tl.load(lse + per_target, mask=on, other=0.0)
         mean = tl.load(inner + per_target, mask=on, other=0.0)
-        target = tl.load(row_of + e + E, mask=e + E < last, other=0)
-        slot = tl.load(slot_of + e + E, mask=e + E < last, other=0)
+        target = indices(row_of, e + E, last)
+        slot = indices(slot_of, e + E, last)
         z += own[:, None]
         p = tl.where(on, tl.exp(tl.where(z > 0, z, SLOPE * z) - log_sum), 0.0)
         kept = p
@@ -294,14 +294,14 @@ def attend_dot(
     acc = tl.zeros([HB, C], dtype=ACC)
     top = tl.full([HB], -float("inf"), dtype=ACC)
     totals = tl.zeros([HB, E], dtype=ACC)  # added up at the end: sums across lanes are dear
-    node = tl.load(col + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    node = indices(col, first + tl.arange(0, E), last)
     for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
         j = node.to(INDEX)
         keys = tile_of(k, j, there, inside, column, width).to(ACC)
         values = tile_of(v, j, there, inside, column, width).to(ACC)
-        node = tl.load(col + e + E, mask=e + E < last, other=0)
+        node = indices(col, e + E, last)
         s = tl.sum(keys * qi[:, None, :], axis=2)
         s = tl.where(there[None, :], s, -float("inf"))
         higher = tl.maximum(top, tl.max(s, axis=1))
@@ -345,8 +345,8 @@ def attend_dot_backward(
     vj = tl.load(v + here, mask=its, other=0.0).to(ACC)
     to_k = tl.zeros([HB, C], dtype=ACC)
     to_v = tl.zeros([HB, C], dtype=ACC)
-    target = tl.load(row_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
-    slot = tl.load(slot_of + first + tl.arange(0, E), mask=first + tl.arange(0, E) < last, other=0)
+    target = indices(row_of, first + tl.arange(0, E), last)
+    slot = indices(slot_of, first + tl.arange(0, E), last)
     for start in tl.range(first, last, E, num_stages=STAGES):
         e = start + tl.arange(0, E)
         there = e < last
@@ -357,8 +357,8 @@ def attend_dot_backward(
         per_target = i[None, :] * heads + hd[:, None]
         log_sum = tl.load(lse + per_target, mask=on, other=0.0)
         mean = tl.load(inner + per_target, mask=on, other=0.0).to(ACC)
-        target = tl.load(row_of + e + E, mask=e + E < last, other=0)
-        slot = tl.load(slot_of + e + E, mask=e + E < last, other=0)
+        target = indices(row_of, e + E, last)
+        slot = indices(slot_of, e + E, last)
         s = SCALE * tl.sum(qi * kj[:, None, :], axis=2)
         p = tl.where(on, tl.exp(s - log_sum), 0.0)
         d = SCALE * p * (tl.sum(gi * vj[:, None, :], axis=2) - mean)

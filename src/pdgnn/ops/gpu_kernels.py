@@ -37,6 +37,12 @@ def span(pid, heads, ptr, parts, count, rows, HUB: tl.constexpr):
     return unit, node, head, begin, end, (unit >= count) & (last - first <= HUB), dealt & real
 
 
+@triton.jit
+def indices(of, e, last):
+    """What the edges e lead to or from, or their slots; 0 from `last` on."""
+    return tl.load(of + e, mask=e < last, other=0)
+
+
 @triton.jit(do_not_specialize=SIZES)
 def add_parts(
     scratch, out, ptr, parts, count, rows, channels, heads,
@@ -78,16 +84,16 @@ def spmm(
     w += run * w_run + head * w_head
     acc = tl.zeros([C], dtype=ACC)
     e = first + tl.arange(0, E)
-    node = tl.load(other + e, mask=e < last, other=0)
-    where = tl.load(slot + e, mask=e < last, other=0) if SLOTS else e
+    node = indices(other, e, last)
+    where = indices(slot, e, last) if SLOTS else e
     for start in range(first, last, E):
         e = start + tl.arange(0, E)
         there = e < last
         weight = tl.load(w + where.to(INDEX) * w_edge, mask=there, other=0.0)
         at = node.to(INDEX)[:, None] * width + c[None, :]
         values = tl.load(base + at, mask=there[:, None] & inside[None, :], other=0.0)
-        node = tl.load(other + e + E, mask=e + E < last, other=0)
-        where = tl.load(slot + e + E, mask=e + E < last, other=0) if SLOTS else e + E
+        node = indices(other, e + E, last)
+        where = indices(slot, e + E, last) if SLOTS else e + E
         acc += tl.sum(values.to(ACC) * weight.to(ACC)[:, None], axis=0)
     if whole:
         place = out + (run * rows + row) * width + head * channels + c
