@@ -145,3 +145,22 @@ def test_adamw_is_the_reference(backend):
     torch.testing.assert_close(found, expected, atol=1e-13, rtol=1e-13)
     assert torch.equal(found[3], start[3])
     torch.testing.assert_close(found[0][2], start[0][2] * rates[0][2])
+
+
+@every_backend
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_adamw_of_some_columns_leaves_the_others(backend, dtype):
+    where, rng = device(backend), torch.Generator().manual_seed(1)
+    state = [torch.rand(3, 1500, generator=rng).to(where) for _ in range(3)]
+    grads = torch.rand(3, 1100, generator=rng).to(where, dtype)
+    rates = [torch.rand(3, dtype=torch.float64, generator=rng).to(where) for _ in range(3)]
+    found, expected = [t.clone() for t in state], [t[:, 64:1164].clone() for t in state]
+    with use_backend(backend):
+        here = [t[:, 64:1164] for t in found]
+        kernels_for(here[0]).adamw_(*here, grads, *rates, (0.9, 0.999), 1e-8)
+    reference.adamw_(*expected, grads, *rates, (0.9, 0.999), 1e-8)
+    torch.testing.assert_close(here, expected)
+    for new, old in zip(found, state, strict=True):
+        assert torch.equal(new[:, :64], old[:, :64])
+        assert torch.equal(new[:, 1164:], old[:, 1164:])
+        assert not torch.equal(new[:, 64:1164], old[:, 64:1164])

@@ -127,13 +127,13 @@ def test_adamw_is_that_of_torch():
     for _ in range(20):
         grads = torch.randn(2, 7, generator=generator, dtype=torch.float64) ** 3
         state.step += 1
-        adamw.step(grads, torch.tensor([True, True]))
+        adamw.step([grads[:, :3], grads[:, 3:]], torch.tensor([True, True]))
         for p, g, optimizer in zip(ours, grads, theirs, strict=True):
             p.grad = g.clone()
             optimizer.step()
     torch.testing.assert_close(state.parameters, torch.stack(ours).detach(), rtol=1e-12, atol=0)
     before = state.parameters.clone()
-    adamw.step(grads, torch.tensor([False, True]))
+    adamw.step([grads], torch.tensor([False, True]))
     assert torch.equal(state.parameters[0], before[0])
     assert not torch.equal(state.parameters[1], before[1])
 
@@ -180,10 +180,13 @@ def test_gradients_are_where_the_parameters_are(name, narrow):
     models = [build(name, 3, 2, hidden_channels=8, depth=2, heads=2, seed=i) for i in range(3)]
     rows = flat_parameters(models)
     leaves = Leaves(rows, models[0], narrow=narrow, wide=models[0].wide)
-    flat = leaves.flat([leaf.detach() for leaf in leaves.by_name.values()])
-    expected = {n: leaf.to(flat.dtype) for n, leaf in leaves.by_name.items()}
+    found = leaves.side_by_side([leaf.detach() for leaf in leaves.by_name.values()])
+    wide, layers = torch.float32, narrow or torch.float32
+    types = [wide, layers, wide] if models[0].wide and narrow else [layers]
+    assert [part.dtype for part in found] == types
+    flat = torch.cat([part.float() for part in found], dim=1)
+    expected = {n: leaf.float() for n, leaf in leaves.by_name.items()}
     assert flat.shape == rows.shape
-    assert flat.dtype == (narrow if narrow and not models[0].wide else torch.float32)
     for part, value in views(flat, shapes(models[0])).items():
         assert torch.equal(value, expected[part])
     assert torch.equal(flat == 0, rows == 0)  # so are the gaps

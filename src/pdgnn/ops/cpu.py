@@ -26,7 +26,7 @@ from pdgnn.ops.cpu_dense import (
     score_nodes_backward,
 )
 from pdgnn.ops.cpu_numba import Arrays
-from pdgnn.ops.reference import KEEPS_BELOW, Gradients, Structure
+from pdgnn.ops.reference import KEEPS_BELOW, Gradients, Structure, weight_gradient
 
 __all__ = [
     "KEEPS_BELOW",
@@ -47,6 +47,7 @@ __all__ = [
     "sddmm",
     "spmm",
     "spmm_transposed",
+    "weight_gradient",
 ]
 
 

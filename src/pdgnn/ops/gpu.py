@@ -31,6 +31,7 @@ from pdgnn.ops.gpu_dense import (
     power_of_2,
     score_nodes,
     score_nodes_backward,
+    weight_gradient,
     wide_type,
 )
 from pdgnn.ops.reference import Gradients, Structure
@@ -53,6 +54,7 @@ __all__ = [
     "sddmm",
     "spmm",
     "spmm_transposed",
+    "weight_gradient",
 ]
 
 KEEPS_BELOW = True

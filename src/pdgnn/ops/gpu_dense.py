@@ -28,6 +28,7 @@ __all__ = [
     "power_of_2",
     "score_nodes",
     "score_nodes_backward",
+    "weight_gradient",
     "wide_type",
 ]
 
@@ -46,6 +47,7 @@ SHAPES = {
     "layer_norm_backward": (512, 1, 16),
     "score_nodes": (512, 1, 28),
     "score_nodes_backward": (512, 2, 14),
+    "weight_gradient": (512, 1, 20),
 }
 """Entries of a tile, the warps that it is for, and how many programs of a multiprocessor the nodes
 are dealt out to: mostly as many as its registers hold, so that all begin and end together. The
@@ -251,6 +253,23 @@ def score_nodes_backward(
     return dh, db, of_src, of_dst
 
 
+def weight_gradient(g: Tensor, x: Tensor) -> Tensor:
+    """Σ_n g_nd x_nf for few features; see :func:`pdgnn.ops.reference.weight_gradient`."""
+    g, x = g.contiguous(), x.contiguous()
+    (runs, nodes, width), features = g.shape, x.shape[2]
+    columns, f = min(power_of_2(width), WIDE // 4), power_of_2(features)
+    # a lane holds as many sums as there are features; beyond 8 it has room for fewer rows
+    held = columns * max(1, f // 8)
+    shape = _shape("weight_gradient", nodes, runs, held, cdiv(width, columns))
+    sums = g.new_empty(runs, shape.grid[0], width, features, dtype=wide_type(g))
+    launch(
+        kernels.weight_gradient, shape.grid,
+        g, x, sums, nodes, width, features, 0 if len(x) == 1 else nodes * features, shape.each,
+        ACC=acc(g), ROWS=shape.rows, COLUMNS=columns, F=f, num_warps=shape.warps,
+    )  # fmt: skip
+    return sums.sum(dim=1).to(g.dtype)
+
+
 def adamw_(
     parameters: Tensor,
     mean: Tensor,
@@ -266,6 +285,6 @@ def adamw_(
     runs, size = parameters.shape
     launch(
         kernels.adamw, (cdiv(size, BLOCK), runs),
-        parameters, mean, square, grads.contiguous(), decay, rate, root, size,
+        parameters, mean, square, grads.contiguous(), decay, rate, root, size, parameters.stride(0),
         BETA1=betas[0], BETA2=betas[1], EPS=eps, ACC=acc(parameters), BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip

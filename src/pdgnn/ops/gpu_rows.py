@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-SIZES = ("s_step", "layer", "origin", "nodes", "each")
+SIZES = ("s_step", "s_x", "layer", "origin", "nodes", "each")
 """Arguments whose values no compilation depends on."""
 
 
@@ -339,8 +339,30 @@ def score_nodes_backward(
 
 
 @triton.jit(do_not_specialize=SIZES)
+def weight_gradient(
+    g, x, sums, nodes, width, features, s_x, each,
+    ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, F: tl.constexpr,
+):  # fmt: skip
+    run, node, there = share(nodes, each)
+    c = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    f = tl.arange(0, F)
+    g += (run * nodes + node) * width
+    x += run * s_x + node * features
+    total = tl.zeros([F, COLUMNS], dtype=ACC)
+    for start in range(0, there, ROWS):
+        row = start + tl.arange(0, ROWS)
+        here = (row < there)[:, None]
+        u = tl.load(g + row[:, None] * width + c[None, :], here & (c < width)[None, :], other=0.0)
+        v = tl.load(x + row[:, None] * features + f[None, :], here & (f < features)[None, :], 0.0)
+        total += tl.sum(v.to(ACC)[:, :, None] * u.to(ACC)[:, None, :], axis=0)
+    place = (run * tl.num_programs(0) + tl.program_id(0)) * width * features
+    place += c[None, :] * features + f[:, None]
+    tl.store(sums + place, total, mask=(c < width)[None, :] & (f < features)[:, None])
+
+
+@triton.jit(do_not_specialize=SIZES)
 def adamw(
-    parameters, mean, square, grads, decay, rate, root, size,
+    parameters, mean, square, grads, decay, rate, root, size, stride,
     BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr, ACC: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -348,8 +370,8 @@ def adamw(
     first = tl.program_id(0).to(tl.int64) * BLOCK
     n = tl.arange(0, BLOCK)
     there = n < size - first
-    at = run * size + first
-    g = tl.load(grads + at + n, mask=there, other=0.0).to(ACC)
+    at = run * stride + first
+    g = tl.load(grads + run * size + first + n, mask=there, other=0.0).to(ACC)
     m = tl.load(mean + at + n, mask=there, other=0.0)
     v = tl.load(square + at + n, mask=there, other=0.0)
     theta = tl.load(parameters + at + n, mask=there, other=0.0)

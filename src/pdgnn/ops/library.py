@@ -209,6 +209,12 @@ def score_nodes_backward(
     return dh, db, of_src, of_dst
 
 
+@_op
+def weight_gradient(g: Tensor, x: Tensor) -> Tensor:
+    out: Tensor = kernels_for(g).weight_gradient(g, x)
+    return out
+
+
 def _noise(
     p: Tensor | None, seed: Tensor | None, step: Tensor | None, layer: int
 ) -> tuple[Tensor, Tensor, Tensor, int] | None:
@@ -314,6 +320,11 @@ def _(g: Tensor, g_src: Any, g_dst: Any, x: Any, att: Tensor, *_: Any) -> tuple[
     return torch.empty_like(g), *(torch.empty_like(att) for _ in range(3))
 
 
+@_shapes_of(weight_gradient)
+def _(g: Tensor, x: Tensor) -> Tensor:
+    return g.new_empty(len(g), g.shape[2], x.shape[2])
+
+
 def _scores_like(a: Tensor) -> Tensor:
     """Scores are kept in float32 at least."""
     return a.new_empty(a.shape, dtype=torch.promote_types(a.dtype, torch.float32))
@@ -373,3 +384,4 @@ _register_vmap(layer_norm, [0, 1, 2])
 _register_vmap(layer_norm_backward, [0, 1, 2, 3, 4, 5])
 _register_vmap(score_nodes, [0, 1, 2, 3])
 _register_vmap(score_nodes_backward, [0, 1, 2, 3, 4, 5])
+_register_vmap(weight_gradient, [0], shared=[1])

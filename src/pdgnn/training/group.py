@@ -105,7 +105,7 @@ class Group:
             loss = self._loss(logits)  # [R]
             grads = torch.autograd.grad(loss, list(self._leaves.by_name.values()), self._ones)
             with torch.no_grad():
-                self._adamw.step(self._leaves.flat(grads), running)
+                self._adamw.step(self._leaves.side_by_side(grads), running)
                 self._leaves.follow()
                 found = scores(self._forward(state.step, training=False), self._y, self._held_out)
                 self._keep(loss.detach(), found, running)

@@ -127,7 +127,7 @@ class Leaves:
     stride from run to run; of the small ones kernels want those of all runs side by side.
 
     A step then takes few launches however many parameters there are: one to narrow the rows, one
-    to gather the small ones of each type, and one or two for the gradients of each type.
+    to gather the small ones of each type, and one to join the gradients of neighbours of a type.
     """
 
     def __init__(
@@ -165,21 +165,13 @@ class Leaves:
         for source, index, out in self._gathered:
             torch.index_select(source.view(-1), 0, index, out=out)
 
-    def flat(self, grads: Iterable[Tensor]) -> Tensor:
-        """Gradients to the leaves, in their order, in the places of the rows ``[R, P]``."""
+    def side_by_side(self, grads: Iterable[Tensor]) -> list[Tensor]:
+        """Gradients to the leaves, in their order, as the columns of the rows ``[R, P]``.
+
+        One tensor for all neighbours of a type: to bring them to one type would be a pass more.
+        """
         by_type = groupby(grads, key=lambda g: g.dtype)
-        parts = [_padded(group, self._zeros[dtype]) for dtype, group in by_type]
-        if len(parts) == 1:
-            return torch.cat(parts[0], dim=1)
-        found, start = torch.empty_like(self._rows), 0
-        for same in parts:
-            here = found.narrow(1, start, sum(part.shape[1] for part in same))
-            if same[0].dtype == found.dtype:
-                torch.cat(same, dim=1, out=here)
-            else:  # in two passes: what torch joins into another type it copies part by part
-                here.copy_(torch.cat(same, dim=1))
-            start += here.shape[1]
-        return found
+        return [torch.cat(_padded(group, self._zeros[dtype]), dim=1) for dtype, group in by_type]
 
 
 def _gathering(
@@ -204,21 +196,16 @@ class AdamW:
         self._rates = torch.stack([lr, lr * weight_decay]).double()  # [2, R]
         self._betas = self._rates.new_tensor(BETAS)[:, None]
 
-    def step(self, grads: Tensor, running: Tensor) -> None:
-        """One step by the gradients ``[R, P]``; a run that is not `running` keeps its parameters.
+    def step(self, grads: Iterable[Tensor], running: Tensor) -> None:
+        """One step by gradients ``[R, n]``, which side by side are those of ``[R, P]``.
 
-        `state.step` counts this step already.
+        A run that is not `running` keeps its parameters. `state.step` counts this step already.
         """
         state, (rate, decay) = self._state, self._rates * running
         left = 1 - self._betas**state.step  # [2, R]
-        kernels_for(grads).adamw_(
-            state.parameters,
-            state.mean,
-            state.square,
-            grads,
-            1 - decay,
-            rate / left[0],
-            left[1].sqrt(),
-            BETAS,
-            EPS,
-        )
+        factors = (1 - decay, rate / left[0], left[1].sqrt(), BETAS, EPS)
+        own, start = (state.parameters, state.mean, state.square), 0
+        for part in grads:
+            here = (t.narrow(1, start, part.shape[1]) for t in own)
+            kernels_for(state.parameters).adamw_(*here, part, *factors)
+            start += part.shape[1]
