@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine's name, clocks, rows of measurements, README's tables."""
+"""What the benchmarks share: clocks, rows of measurements, README's tables."""
 
 from __future__ import annotations
 
@@ -13,60 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pdgnn.atomic import replacing
+from pdgnn.provenance import Row, machine, read_rows, write_rows
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 
-Row = dict[str, Any]
-
 WARM_UP = 3  # calls, so that all is compiled
 ROUND, MOST_CALLS = 0.01, 50  # a round of calls takes so many seconds, or is of so many calls
 CYCLES = 2e9  # of a GPU in a second, about
-
-
-def machine(packages: Sequence[str]) -> Row:
-    """The processors, and the versions of Python and of these packages."""
-    import torch
-
-    processor = f"{os.cpu_count()} cores, {processor_name()}"
-    if torch.cuda.is_available():
-        processor += f", {torch.cuda.get_device_name()}"
-    versions = {name: package_version(name) for name in packages}
-    return {"machine": processor, "python": platform.python_version(), "versions": versions}
-
-
-def processor_name() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
-
-
-def package_version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        if name == "pdgnn":
-            from pdgnn import __version__
-
-            return f"{__version__}, from source"
-        return "not installed"
-
-
-def read_rows(path: Path) -> list[Row]:
-    return json.loads(path.read_text()) if path.exists() else []
-
-
-def write_rows(path: Path, rows: list[Row]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial:
-        partial.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 
 
 def in_child(

@@ -54,6 +54,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 import common
+from pdgnn.provenance import Row, read_rows
 
 SCRIPT = "kernels.py"
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy")
@@ -221,7 +222,7 @@ def layer_call(case: Case, edges: Any, attr: Any) -> Call:
     return lambda: torch.autograd.grad(layer(x, structure, features), wanted, g)
 
 
-def measure(case: Case, least: float) -> common.Row:
+def measure(case: Case, least: float) -> Row:
     """Seconds of a call, with the fewest bytes of a kernel or the peak memory of a layer."""
     import torch
 
@@ -268,12 +269,12 @@ def heads_of(kernel: str) -> tuple[int, int]:
     return (1, HEADS * CHANNELS) if kernel.startswith("aggregate") else (HEADS, CHANNELS)
 
 
-def measure_missing(options: argparse.Namespace) -> list[common.Row]:
+def measure_missing(options: argparse.Namespace) -> list[Row]:
     @cache
     def rate() -> float:
         return common.copy_rate(options.device, options.copy_gib, options.least)
 
-    def row(case: Case) -> common.Row:
+    def row(case: Case) -> Row:
         copied = rate()
         found = common.attempt(partial(measure, case, options.least), case.device)
         found["copy_rate"] = copied
@@ -283,14 +284,14 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
         )
         return found
 
-    def say(case: Case, row: common.Row) -> str:
+    def say(case: Case, row: Row) -> str:
         name = f"{case.graph} {case.kernel} {case.dtype} {case.side}"
         return f"{name:60} {milliseconds(row):>14} ms  {row.get('note', '')}"
 
     return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
-def table(rows: list[common.Row]) -> str:
+def table(rows: list[Row]) -> str:
     """What was measured, as Markdown: the kernels and the layers of each machine and device."""
     kinds = dict.fromkeys((r["machine"], r["device"]) for r in rows)
     parts = []
@@ -309,7 +310,7 @@ def table(rows: list[common.Row]) -> str:
     return "\n\n".join(parts)
 
 
-def by_sides(rows: list[common.Row]) -> Iterator[tuple[common.Row, dict[str, common.Row]]]:
+def by_sides(rows: list[Row]) -> Iterator[tuple[Row, dict[str, Row]]]:
     """The rows of one graph, kernel and type, by side, behind one of them."""
     graphs, dtypes = (dict.fromkeys(r[key] for r in rows) for key in ("graph", "dtype"))
     for graph in graphs:
@@ -321,7 +322,7 @@ def by_sides(rows: list[common.Row]) -> Iterator[tuple[common.Row, dict[str, com
                     yield next(iter(found.values())), found
 
 
-def kernel_table(rows: list[common.Row]) -> str:
+def kernel_table(rows: list[Row]) -> str:
     heads = ["graph", "edges", "kernel", "type", "fewest GB", "ms", "GB/s", "share of a copy"]
     lines = []
     for first, found in by_sides(rows):
@@ -334,7 +335,7 @@ def kernel_table(rows: list[common.Row]) -> str:
     return common.markdown([*heads, "torch.sparse ms", "torch.sparse / pdgnn"], lines)
 
 
-def layer_table(rows: list[common.Row]) -> str:
+def layer_table(rows: list[Row]) -> str:
     heads = ["graph", "edges", "type", "PDGATConv ms", "GATConv ms", "ratio"]
     lines = []
     for first, found in by_sides(rows):
@@ -346,12 +347,12 @@ def layer_table(rows: list[common.Row]) -> str:
     return common.markdown([*heads, "PDGATConv MiB", "GATConv MiB", "ratio"], lines)
 
 
-def edges_of(found: dict[str, common.Row]) -> str:
+def edges_of(found: dict[str, Row]) -> str:
     known = [r["edges"] for r in found.values() if "edges" in r]
     return f"{known[0]:,}" if known else ""
 
 
-def milliseconds(row: common.Row | None) -> str:
+def milliseconds(row: Row | None) -> str:
     if not row:
         return ""
     if row["seconds"] is not None:
@@ -359,11 +360,11 @@ def milliseconds(row: common.Row | None) -> str:
     return "out of memory" if row["note"] == "out of memory" else "failed"
 
 
-def mebibytes(row: common.Row | None) -> str:
+def mebibytes(row: Row | None) -> str:
     return common.number(row["peak_mib"]) if row and row["seconds"] is not None else ""
 
 
-def ratio(peer: common.Row | None, own: common.Row | None, what: str) -> str:
+def ratio(peer: Row | None, own: Row | None, what: str) -> str:
     """The peer's over pdgnn's, where both were measured."""
     if not peer or not own or peer["seconds"] is None or not own.get(what):
         return ""
@@ -385,7 +386,7 @@ def read_options() -> argparse.Namespace:
 
 def main() -> None:
     options = read_options()
-    rows = common.read_rows(options.results) if options.table else measure_missing(options)
+    rows = read_rows(options.results) if options.table else measure_missing(options)
     common.report(options, SCRIPT, table(rows))
 
 

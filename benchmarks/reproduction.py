@@ -17,7 +17,6 @@ import re
 import shlex
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import common
@@ -30,12 +29,12 @@ from pdgnn.experiments.reproduction import (
     merge_results,
     paper_plan,
 )
+from pdgnn.provenance import machine, now, read_rows, write_rows
 from pdgnn.training import RunSpec, Task, train
 from pdgnn.training.checkpoint import RunFolder
 
 SCRIPT = "reproduction.py"
 PLANS = {"paper": paper_plan}
-PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy", "scipy")
 
 
 class Work:
@@ -74,10 +73,10 @@ class Work:
     def run(self) -> None:
         """Train cell by cell until all are there or the minutes are over."""
         begun, tasks = time.perf_counter(), dict[str, Task]()
-        meta = common.read_rows(self.folder / "meta.json")
-        call = common.machine(PACKAGES) | {
+        meta = read_rows(self.folder / "meta.json")
+        call = machine() | {
             "command": command(),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "date": now(),
             "device": self.options.device,
             "cells": [],
         }
@@ -93,7 +92,7 @@ class Work:
                 continue
             call["cells"].append({**vars(c), "seconds": round(seconds, 1)})
             call["seconds"] = round(time.perf_counter() - begun, 1)
-            common.write_rows(self.folder / "meta.json", [*meta, call])
+            write_rows(self.folder / "meta.json", [*meta, call])
 
     def train_cell(self, c: Cell, tasks: dict[str, Task]) -> float:
         begun = time.perf_counter()
@@ -108,9 +107,9 @@ class Work:
         print(f"{added} runs added from {file}")
         here, there = self.folder / "meta.json", file.with_name("meta.json")
         if there.exists() and there.resolve() != here.resolve():
-            known = common.read_rows(here)
-            new = [row for row in common.read_rows(there) if row not in known]
-            common.write_rows(here, known + new)
+            known = read_rows(here)
+            new = [row for row in read_rows(there) if row not in known]
+            write_rows(here, known + new)
 
 
 def command() -> str:

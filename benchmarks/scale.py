@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import common
+from pdgnn.provenance import Row, read_rows
 
 SCRIPT = "scale.py"
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy")
@@ -76,7 +77,7 @@ def training_step(case: Case) -> Callable[[], None]:
     return step
 
 
-def measure(case: Case, least: float) -> common.Row:
+def measure(case: Case, least: float) -> Row:
     training_step(replace(case, edges=1000))()  # what compilation holds is not counted
     common.free(case.device)
     before = common.held_bytes(case.device)
@@ -93,8 +94,8 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
             yield Case(model, int(float(count)), options.device)
 
 
-def measure_missing(options: argparse.Namespace) -> list[common.Row]:
-    def row(case: Case) -> common.Row:
+def measure_missing(options: argparse.Namespace) -> list[Row]:
+    def row(case: Case) -> Row:
         found = common.attempt(partial(measure, case, options.least), case.device)
         found["nodes"] = max(1, case.edges // PER_NODE)
         found["command"] = (
@@ -103,13 +104,13 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
         )
         return found
 
-    def say(case: Case, row: common.Row) -> str:
+    def say(case: Case, row: Row) -> str:
         return f"{case.model} {case.edges:>13,} {' '.join(cells(row))}"
 
     return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
-def exponent(rows: list[common.Row], what: str) -> float | None:
+def exponent(rows: list[Row], what: str) -> float | None:
     """The slope of log `what` over log E by least squares; None without two sizes."""
     done = [r for r in rows if r["seconds"] is not None and r[what] > 0]
     if len({r["edges"] for r in done}) < 2:
@@ -118,7 +119,7 @@ def exponent(rows: list[common.Row], what: str) -> float | None:
     return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
 
 
-def by_kind(rows: list[common.Row]) -> list[list[common.Row]]:
+def by_kind(rows: list[Row]) -> list[list[Row]]:
     """The rows of each machine and device, GPUs first, in order of size."""
     kinds = dict.fromkeys((r["device"] != "cuda", r["machine"], r["device"]) for r in rows)
     found = [common.alike(rows, {"machine": m, "device": d}) for _, m, d in sorted(kinds)]
@@ -127,7 +128,7 @@ def by_kind(rows: list[common.Row]) -> list[list[common.Row]]:
     ]
 
 
-def table(rows: list[common.Row]) -> str:
+def table(rows: list[Row]) -> str:
     """What was measured, as Markdown: a table for each machine and device, and its exponents."""
     heads = ["model", "edges", "nodes", "ms", "peak MiB", "bytes per edge", "ns per edge"]
     parts = []
@@ -139,7 +140,7 @@ def table(rows: list[common.Row]) -> str:
     return "\n\n".join(parts)
 
 
-def cells(row: common.Row) -> list[str]:
+def cells(row: Row) -> list[str]:
     if row["seconds"] is None:
         full = row["note"] == "out of memory"
         return ["out of memory" if full else "failed", "", "", ""]
@@ -147,7 +148,7 @@ def cells(row: common.Row) -> list[str]:
     return [*map(common.number, values), common.number(1e9 * row["seconds"] / row["edges"])]
 
 
-def exponents(rows: list[common.Row]) -> Iterator[str]:
+def exponents(rows: list[Row]) -> Iterator[str]:
     for model, label in MODELS.items():
         own = common.alike(rows, {"model": model})
         slopes = {"time": exponent(own, "seconds"), "memory": exponent(own, "peak_bytes")}
@@ -156,7 +157,7 @@ def exponents(rows: list[common.Row]) -> Iterator[str]:
             yield f" {label}: {', '.join(known)}."
 
 
-def draw(rows: list[common.Row], path: Path) -> None:
+def draw(rows: list[Row], path: Path) -> None:
     """Both measures against the edges, with a line of slope one, as a PNG and an SVG."""
     from matplotlib.figure import Figure
 
@@ -176,7 +177,7 @@ def draw(rows: list[common.Row], path: Path) -> None:
             write_figure(figure, partial_file, kind)
 
 
-def draw_measure(axes: Any, rows: list[common.Row], what: str) -> None:
+def draw_measure(axes: Any, rows: list[Row], what: str) -> None:
     from pdgnn.report.plots import COLOURS, INK
 
     last: list[tuple[int, float]] = []
@@ -206,7 +207,7 @@ def read_options() -> argparse.Namespace:
 
 def main() -> None:
     options = read_options()
-    rows = common.read_rows(options.results) if options.table else measure_missing(options)
+    rows = read_rows(options.results) if options.table else measure_missing(options)
     common.report(options, SCRIPT, table(rows))
     done = [own for own in by_kind(rows) if any(r["seconds"] is not None for r in own)]
     if done:

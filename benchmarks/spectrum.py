@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import common
+from pdgnn.provenance import machine, read_rows, write_rows
 
 SCRIPT = "spectrum.py"
 RESULTS = common.RESULTS / "spectrum.json"
@@ -235,7 +236,7 @@ def main() -> None:
     if options.child:
         print(json.dumps(measure_here(*options.child)))
         return
-    rows, here = common.read_rows(options.out), common.machine(PACKAGES)
+    rows, here = read_rows(options.out), machine(PACKAGES)
     pairs = [(g, m) for g in options.graphs.split(",") for m in options.methods.split(",")]
     for graph, method in [] if options.table else pairs:
         same = {"graph": graph, "method": method, "machine": here["machine"]}
@@ -246,7 +247,7 @@ def main() -> None:
         row = {"graph": graph, "method": method} | common.in_child(__file__, child, options.limit)
         row |= {"command": f"python benchmarks/spectrum.py --graphs {graph} --methods {method}"}
         rows = [r for r in rows if r not in known] + [row | here]
-        common.write_rows(options.out, rows)
+        write_rows(options.out, rows)
         print(f"{graph:20} {METHODS[method]:45} {shown(row):>8} s", row.get("note", ""), flush=True)
     own = here["machine"]
     where = own if any(r["machine"] == own for r in rows) else rows[0]["machine"]

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import common
+from pdgnn.provenance import Row, read_rows
 
 SCRIPT = "step.py"
 PACKAGES = ("pdgnn", "torch", "triton")
@@ -68,7 +69,7 @@ def by_kind(kernels: Iterable[tuple[str, float, int]]) -> dict[str, dict[str, fl
     return found
 
 
-def measure(case: Case, least: float) -> common.Row:
+def measure(case: Case, least: float) -> Row:
     import torch
 
     from pdgnn.nn import prepare
@@ -108,8 +109,8 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                 yield Case(graph, model, precision, options.device)
 
 
-def measure_missing(options: argparse.Namespace) -> list[common.Row]:
-    def row(case: Case) -> common.Row:
+def measure_missing(options: argparse.Namespace) -> list[Row]:
+    def row(case: Case) -> Row:
         found = common.attempt(partial(measure, case, options.least), case.device)
         found["command"] = (
             f"python benchmarks/{SCRIPT} --device {case.device} --graphs {case.graph} "
@@ -117,13 +118,13 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
         )
         return found
 
-    def say(case: Case, row: common.Row) -> str:
+    def say(case: Case, row: Row) -> str:
         return f"{case.graph} {case.model} {case.precision} {row.get('note', '')}"
 
     return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
-def table(rows: list[common.Row]) -> str:
+def table(rows: list[Row]) -> str:
     """What was measured, as Markdown, for each machine."""
     heads = ["graph", "model", "type", "ms", *KINDS, OTHER, "between", "launches"]
     parts = []
@@ -134,7 +135,7 @@ def table(rows: list[common.Row]) -> str:
     return "\n\n".join(parts)
 
 
-def cells(row: common.Row) -> list[str]:
+def cells(row: Row) -> list[str]:
     kinds = [row["kinds"][kind] for kind in (*KINDS, OTHER)]
     whole = 1000 * row["seconds"]
     between = max(0.0, whole - sum(k["ms"] for k in kinds))
@@ -156,7 +157,7 @@ def read_options() -> argparse.Namespace:
 
 def main() -> None:
     options = read_options()
-    rows = common.read_rows(options.results) if options.table else measure_missing(options)
+    rows = read_rows(options.results) if options.table else measure_missing(options)
     common.report(options, SCRIPT, table(rows))
 
 

@@ -34,6 +34,7 @@ from statistics import median
 from typing import Any
 
 import common
+from pdgnn.provenance import Row, read_rows
 
 GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
 MODELS = {"pd-gcn": "PD-GCN", "pd-gat": "PD-GAT"}
@@ -148,7 +149,7 @@ def autocast(step: Callable[[], Any], case: Case) -> Callable[[], Any]:
     return cast
 
 
-def run_case(case: Case, task: Any, inputs: Any, clock: Clock) -> common.Row:
+def run_case(case: Case, task: Any, inputs: Any, clock: Clock) -> Row:
     """Seconds, scaled to the whole protocol, and what they were measured on."""
     make = our_steps if case.side in OURS else peer_steps
     begun = time.perf_counter()
@@ -181,7 +182,7 @@ def timed(step: Callable[[], Any], steps: int, least: float, device: str) -> tup
     return median(rounds) / steps, steps * len(rounds)
 
 
-def measure_here(case: Case, clock: Clock) -> common.Row:
+def measure_here(case: Case, clock: Clock) -> Row:
     """One measurement in this process."""
     import torch
 
@@ -190,7 +191,7 @@ def measure_here(case: Case, clock: Clock) -> common.Row:
     if case.device == "cpu":  # compiles, so that it is not counted
         run_case(case, *open_case(case, TINY), Clock(1, 1, 0))
     compiled = time.perf_counter() - begun
-    row: common.Row = {}
+    row: Row = {}
     before = common.held_bytes("cpu") if case.device == "cpu" else 0
     peak = common.peak_bytes(lambda: row.update(run_case(case, task, inputs, clock)), case.device)
     row["warm_up_seconds"] += compiled
@@ -199,7 +200,7 @@ def measure_here(case: Case, clock: Clock) -> common.Row:
     return row | size | {"peak_mib": peak_mib, "threads": torch.get_num_threads()}
 
 
-def table(rows: list[common.Row]) -> str:
+def table(rows: list[Row]) -> str:
     """What was measured, as Markdown: a table for each machine, device and precision."""
     kinds = dict.fromkeys((r["machine"], r["device"], r["precision"]) for r in rows)
     parts = []
@@ -209,7 +210,7 @@ def table(rows: list[common.Row]) -> str:
     return "\n\n".join(parts)
 
 
-def caption(rows: list[common.Row]) -> str:
+def caption(rows: list[Row]) -> str:
     first = rows[0]
     done = [r for r in rows if r["seconds"] is not None]
     steps = [r["steps"] // max(1, r["splits"] // r["at_once"]) for r in done]
@@ -223,7 +224,7 @@ def caption(rows: list[common.Row]) -> str:
     )
 
 
-def one_table(rows: list[common.Row]) -> str:
+def one_table(rows: list[Row]) -> str:
     sides = [s for s in SIDES if any(r["side"] == s for r in rows)]
     heads = ["graph", "model", "width", *sides, "best peer / pdgnn"]
     heads += [f"{s} MiB" for s in sides] + ["pdgnn warm-up"]
@@ -243,7 +244,7 @@ def one_table(rows: list[common.Row]) -> str:
     return common.markdown(heads, lines)
 
 
-def shown(row: common.Row | None) -> str:
+def shown(row: Row | None) -> str:
     if row is None:
         return ""
     if row["seconds"] is not None:
@@ -253,11 +254,11 @@ def shown(row: common.Row | None) -> str:
     return "out of memory" if "memory" in row["note"] else "failed"
 
 
-def shown_memory(row: common.Row | None) -> str:
+def shown_memory(row: Row | None) -> str:
     return f"{row['peak_mib']:,.0f}" if row and row["seconds"] is not None else ""
 
 
-def ratio(found: dict[str, common.Row]) -> str:
+def ratio(found: dict[str, Row]) -> str:
     done = {s: r["seconds"] for s, r in found.items() if r["seconds"] is not None}
     peers = [seconds for s, seconds in done.items() if s not in OURS]
     own = [seconds for s, seconds in done.items() if s in OURS]
@@ -305,12 +306,12 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                         )
 
 
-def measure_missing(options: argparse.Namespace) -> list[common.Row]:
+def measure_missing(options: argparse.Namespace) -> list[Row]:
     gpu = options.device == "cuda"
     steps = options.steps or (20 if gpu else 2)
     clock = Clock(steps, options.splits or (SPLITS if gpu else 1), options.seconds)
 
-    def row(case: Case) -> common.Row:
+    def row(case: Case) -> Row:
         child = ["--child", json.dumps(asdict(case)), json.dumps(asdict(clock))]
         child += ["--memory", str(options.memory)]
         workers = os.cpu_count() or 1 if case.side == "pdgnn-workers" else 1
@@ -323,14 +324,14 @@ def measure_missing(options: argparse.Namespace) -> list[common.Row]:
         )
         return found
 
-    def say(case: Case, row: common.Row) -> str:
+    def say(case: Case, row: Row) -> str:
         name = f"{case.graph} {case.model} {case.width} {case.side}"
         return f"{name:45} {shown(row):>14}  {row.get('note', '')}"
 
     return common.measure_missing(options, cases(options), PACKAGES, row, say)
 
 
-def in_children(child: list[str], limit: float, workers: int) -> common.Row:
+def in_children(child: list[str], limit: float, workers: int) -> Row:
     """A measurement in a process of its own, or in several with one thread each, at one time."""
     if workers == 1:
         return common.in_child(__file__, child, limit)
@@ -363,7 +364,7 @@ def main() -> None:
         found = (c for c in cases(options) if c.side not in OURS)
         same = [peers.check(case, *open_case(case, case.graph)) for case in found]
         raise SystemExit(0 if all(same) else 1)
-    rows = common.read_rows(options.results) if options.table else measure_missing(options)
+    rows = read_rows(options.results) if options.table else measure_missing(options)
     common.report(options, SCRIPT, table(rows))
 
 

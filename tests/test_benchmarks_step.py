@@ -69,7 +69,7 @@ def test_without_a_gpu_the_row_says_why(step, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["step.py", *arguments])
     monkeypatch.setattr(step.common, "free", lambda device: None)
     step.main()
-    (row,) = step.common.read_rows(path)
+    (row,) = step.read_rows(path)
     assert row["seconds"] is None
     assert "nowhere" in row["note"]
     assert "nowhere pd-gcn bfloat16" in capsys.readouterr().out

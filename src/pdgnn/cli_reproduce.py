@@ -36,7 +36,7 @@ def reproduce_command(
     """Run one of the paper's experiments, and write its numbers and pictures.
 
     Finished runs are kept in the folder: the same command goes on where it was
-    stopped.
+    stopped. meta.json says which machine and versions made them.
 
     Examples:
 
@@ -46,14 +46,23 @@ def reproduce_command(
     with wrapped_errors():
         from pdgnn.experiments.figure1 import FULL, QUICK, figure1, figure1_specs
         from pdgnn.output import whole_file
+        from pdgnn.provenance import recorded
         from pdgnn.report.figure1 import draw_figure1
         from pdgnn.report.plots import need_matplotlib
+        from pdgnn.training.checkpoint import RunFolder
 
         need_matplotlib()
         plan = QUICK if quick else FULL
-        results = trained_with_progress(
-            figure1_specs(plan), device=device.value, folder=output, workers=workers
-        )
+        command = f"pdgnn reproduce {experiment.value}{' --quick' if quick else ''}"
+        command += f" --device {device.value} --workers {workers}"
+
+        def done() -> int:
+            return len(RunFolder(output).results()) if output.exists() else 0
+
+        with recorded(output / "meta.json", command, device.value, done):
+            results = trained_with_progress(
+                figure1_specs(plan), device=device.value, folder=output, workers=workers
+            )
         figure = figure1(results, plan)
         with whole_file(output / "figure1.csv") as partial:
             partial.write_text(figure.to_csv(), encoding="utf-8")
