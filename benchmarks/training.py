@@ -84,9 +84,11 @@ def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple
     """A step that is ready to be timed, and how many splits it trains, group by group."""
     import torch
 
+    from pdgnn.devices import at_most_threads
     from pdgnn.training.group import Group
     from pdgnn.training.loop import captured_step, runs_that_fit
     from pdgnn.training.spec import RunSpec
+    from pdgnn.training.trainer import THREAD_WORK
 
     device = torch.device(case.device)
     specs = [
@@ -113,8 +115,9 @@ def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple
         if case.device == "cuda":
             yield captured_step(made), len(made.specs)
         else:
-            made.train_step()
-            yield made.train_step, 1
+            with at_most_threads(made.work // THREAD_WORK):
+                made.train_step()
+                yield made.train_step, 1
         del made
 
 

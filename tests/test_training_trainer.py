@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from pdgnn import Graph, InputError
+from pdgnn.nn import prepare
 from pdgnn.ops import Edges
 from pdgnn.training import Progress, RunSpec, Task, loop, train, trainer
 from pdgnn.training.group import Group
-from runs import RUNS, StopError, go, random_masks, same, spec, stop_at
+from runs import RUNS, StopError, board, go, random_masks, same, spec, stop_at
 
 
 @pytest.fixture(autouse=True)
@@ -266,3 +267,29 @@ def test_unlabelled_and_lonely_nodes_do_no_harm():
     task = Task.from_arrays(graph, np.random.default_rng(0).normal(size=(30, 3)), y, masks)
     runs = [spec(dataset="a", model=m, split=1) for m in ("gat-sep", "pd-gat", "pd-gcn", "gt-sep")]
     assert all(0 <= r.test <= 1 and r.step for r in train(runs, tasks={"a": task}))
+
+
+def test_small_work_has_few_threads_and_gives_them_back(monkeypatch):
+    step, seen = Group.train_step, []
+
+    def looked(self):
+        seen.append((self.work, torch.get_num_threads()))
+        step(self)
+
+    monkeypatch.setattr(Group, "train_step", looked)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        for share in (1 << 20, 1):
+            monkeypatch.setattr(trainer, "THREAD_WORK", share)
+            go([spec()])
+            assert torch.get_num_threads() == 3
+        with pytest.raises(StopError):
+            go([spec()], progress=stop_at(2))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    task, edges = board(), prepare(board().graph, "gcn").edges
+    entries = int(task.x.count_nonzero()) + len(task.x) + edges.num_edges
+    assert {work for work, _ in seen} == {entries * spec().width}
+    assert {threads for _, threads in seen} == {1, 3}

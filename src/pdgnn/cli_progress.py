@@ -23,7 +23,8 @@ LINE_SECONDS = 30.0
 WorkersOption = Annotated[
     int,
     typer.Option(
-        help="Processes that share the runs out: one by one on a CPU, by groups on a GPU."
+        help="Processes that share the runs out: one by one on a CPU, where as many as there are "
+        "cores is fastest, by groups on a GPU."
     ),
 ]
 

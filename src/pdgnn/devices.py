@@ -1,12 +1,15 @@
-"""Where torch computes: the CPU, or a CUDA GPU that is there."""
+"""Where torch computes: the CPU, on how many threads, or a CUDA GPU that is there."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from pdgnn.errors import InputError
 
-__all__ = ["check_device"]
+__all__ = ["at_most_threads", "check_device"]
 
 
 def check_device(device: str | torch.device, *, what: str) -> torch.device:
@@ -29,3 +32,24 @@ def check_device(device: str | torch.device, *, what: str) -> torch.device:
         if (target.index or 0) >= torch.cuda.device_count():
             raise InputError(f"there are {torch.cuda.device_count()} GPUs, and no {target}")
     return target
+
+
+@contextmanager
+def at_most_threads(count: int) -> Iterator[None]:
+    """No more of torch's threads than `count`, and as before afterwards.
+
+    Threads wait for each other by spinning: where there is little to do they keep busy what another
+    process could use.
+
+    >>> with at_most_threads(1):
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    if before > count:
+        torch.set_num_threads(max(1, count))
+    try:
+        yield
+    finally:
+        if before > count:
+            torch.set_num_threads(before)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pdgnn.devices import at_most_threads
 from pdgnn.errors import ConvergenceError
 from pdgnn.solvers.canonical import canonical_basis, clusters
 from pdgnn.solvers.davidson import Pairs, davidson
@@ -159,7 +160,8 @@ class ComponentSolver:
         """The k lowest non-trivial pairs at this γ."""
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
-        with _one_thread(self._adjacency.nnz < ONE_THREAD_ENTRIES):
+        small = self._adjacency.nnz < ONE_THREAD_ENTRIES
+        with at_most_threads(1) if small else nullcontext():
             return self._solve(gamma)
 
     def _solve(self, gamma: float) -> ComponentPairs:
@@ -300,20 +302,6 @@ class ComponentSolver:
                 f"{pairs.iterations} steps of {self._solver} on a component of {self._n} nodes; "
                 f"try another solver={SOLVERS[2:]}"
             )
-
-
-@contextmanager
-def _one_thread(wanted: bool) -> Iterator[None]:
-    """Run torch on one thread where that is `wanted`, and as before afterwards."""
-    threads = torch.get_num_threads()
-    if not wanted or threads == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @dataclass

@@ -111,6 +111,13 @@ class Group:
                 self._keep(loss.detach(), found, running)
         self.whole = True
 
+    @property
+    def work(self) -> int:
+        """Multiplications of one run's first layer: its features and its messages, about."""
+        x = self._x
+        entries = int(x.count_nonzero()) if isinstance(x, Tensor) else len(x.values)
+        return (x.shape[0] + self._edges.num_edges + entries) * self.specs[0].width
+
     def running(self) -> Tensor:
         """The runs that have steps and patience left, and a loss that is finite, ``[R]``."""
         state = self.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
@@ -12,7 +13,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from pdgnn.devices import check_device
+from pdgnn.devices import at_most_threads, check_device
 from pdgnn.errors import InputError
 from pdgnn.nn.inputs import GraphInputs, prepare
 from pdgnn.nn.models import MODELS
@@ -28,6 +29,9 @@ from pdgnn.training.task import Task
 __all__ = ["train"]
 
 T = TypeVar("T")
+
+THREAD_WORK = 1 << 20
+"""Multiplications of a layer that one more thread is worth."""
 
 
 def train(
@@ -284,8 +288,10 @@ class _Job:
     def _train_chunk(self, specs: list[RunSpec]) -> list[RunResult]:
         group = self._group(specs)
         watch = Watch(group, self._tell, self._save, save_seconds=self.save_seconds)
+        on_gpu = self.device.type == "cuda"
         try:
-            run_steps(group, watch, capture=self.capture and self.device.type == "cuda")
+            with nullcontext() if on_gpu else at_most_threads(group.work // THREAD_WORK):
+                run_steps(group, watch, capture=self.capture and on_gpu)
         except BaseException:
             if group.whole:  # whatever it was that came between two steps
                 self._save(group)
