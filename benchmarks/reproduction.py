@@ -29,7 +29,7 @@ from pdgnn.experiments.reproduction import (
     merge_results,
     paper_plan,
 )
-from pdgnn.provenance import machine, now, read_rows, write_rows
+from pdgnn.provenance import call, machine, read_rows, write_rows
 from pdgnn.training import RunSpec, Task, train
 from pdgnn.training.checkpoint import RunFolder
 
@@ -74,12 +74,7 @@ class Work:
         """Train cell by cell until all are there or the minutes are over."""
         begun, tasks = time.perf_counter(), dict[str, Task]()
         meta = read_rows(self.folder / "meta.json")
-        call = machine() | {
-            "command": command(),
-            "date": now(),
-            "device": self.options.device,
-            "cells": [],
-        }
+        here = machine() | call(command(), self.options.device) | {"cells": []}
         for c in self.missing():
             if time.perf_counter() - begun > 60 * self.options.minutes:
                 break
@@ -90,9 +85,9 @@ class Work:
             except InputError as error:  # the others may still run
                 print(f"{name_of(c)}: {error}", flush=True)
                 continue
-            call["cells"].append({**vars(c), "seconds": round(seconds, 1)})
-            call["seconds"] = round(time.perf_counter() - begun, 1)
-            write_rows(self.folder / "meta.json", [*meta, call])
+            here["cells"].append({**vars(c), "seconds": round(seconds, 1)})
+            here["seconds"] = round(time.perf_counter() - begun, 1)
+            write_rows(self.folder / "meta.json", [*meta, here])
 
     def train_cell(self, c: Cell, tasks: dict[str, Task]) -> float:
         begun = time.perf_counter()

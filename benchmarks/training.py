@@ -88,7 +88,6 @@ def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple
     from pdgnn.training.group import Group
     from pdgnn.training.loop import captured_step, runs_that_fit
     from pdgnn.training.spec import RunSpec
-    from pdgnn.training.trainer import THREAD_WORK
 
     device = torch.device(case.device)
     specs = [
@@ -115,7 +114,7 @@ def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple
         if case.device == "cuda":
             yield captured_step(made), len(made.specs)
         else:
-            with at_most_threads(made.work // THREAD_WORK):
+            with at_most_threads(made.threads):
                 made.train_step()
                 yield made.train_step, 1
         del made

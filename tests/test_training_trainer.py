@@ -13,7 +13,7 @@ import torch
 from pdgnn import Graph, InputError
 from pdgnn.nn import prepare
 from pdgnn.ops import Edges
-from pdgnn.training import Progress, RunSpec, Task, loop, train, trainer
+from pdgnn.training import Progress, RunSpec, Task, group, loop, train, trainer
 from pdgnn.training.group import Group
 from runs import RUNS, StopError, board, go, random_masks, same, spec, stop_at
 
@@ -281,7 +281,7 @@ def test_small_work_has_few_threads_and_gives_them_back(monkeypatch):
     torch.set_num_threads(3)
     try:
         for share in (1 << 20, 1):
-            monkeypatch.setattr(trainer, "THREAD_WORK", share)
+            monkeypatch.setattr(group, "THREAD_WORK", share)
             go([spec()])
             assert torch.get_num_threads() == 3
         with pytest.raises(StopError):

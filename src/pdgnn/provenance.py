@@ -16,7 +16,7 @@ from typing import Any
 from pdgnn.atomic import replacing
 from pdgnn.errors import InputError
 
-__all__ = ["PACKAGES", "Row", "machine", "now", "read_rows", "recorded", "write_rows"]
+__all__ = ["PACKAGES", "Row", "call", "machine", "read_rows", "recorded", "write_rows"]
 
 Row = dict[str, Any]
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy", "scipy")
@@ -56,9 +56,14 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def now() -> str:
-    """The date and time, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def call(command: str, device: str) -> Row:
+    """What is called, when, and where it computes.
+
+    >>> sorted(call("pdgnn train cora", "cpu"))
+    ['command', 'date', 'device']
+    """
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"command": command, "date": date, "device": device}
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -88,11 +93,11 @@ def recorded(path: Path, command: str, device: str, count: Callable[[], int]) ->
     Also if the work is stopped; not if it made none.
     """
     rows, begun, before = read_rows(path), time.perf_counter(), count()
-    row = machine() | {"command": command, "date": now(), "device": device}
+    called = call(command, device)
     try:
         yield
     finally:
         made = count() - before
         if made > 0:
             seconds = round(time.perf_counter() - begun, 1)
-            write_rows(path, [*rows, row | {"runs": made, "seconds": seconds}])
+            write_rows(path, [*rows, machine() | called | {"runs": made, "seconds": seconds}])

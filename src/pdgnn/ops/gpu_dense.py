@@ -90,6 +90,11 @@ def _noise(noise: Noise | None, instead: Tensor) -> tuple[Any, ...]:
     return rate.contiguous(), seed.contiguous(), step.contiguous(), stride, layer
 
 
+def _numbering(rows: int, width: int) -> dict[str, int]:
+    """How masks number the elements of so many rows: by groups, and in more than 32 bits or not."""
+    return {"GROUP": math.gcd(width, 8), "LARGE": rows * width > 2**32}
+
+
 class _Shape(NamedTuple):
     """How a kernel goes through the nodes of its runs."""
 
@@ -147,9 +152,8 @@ def activate(
     launch(
         kernels.activate, shape.grid,
         h, bias, other, out, *_noise(noise, h), row * width, nodes, width, shape.each,
-        NOISE=noise is not None, GELU=residual is None, GROUP=math.gcd(width, 8),
-        LARGE=(row + nodes) * width > 2**32, ACC=acc(h), ROWS=shape.rows, COLUMNS=columns,
-        VEC=_vector(h, other), num_warps=shape.warps,
+        NOISE=noise is not None, GELU=residual is None, **_numbering(row + nodes, width),
+        ACC=acc(h), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(h, other), num_warps=shape.warps,
     )  # fmt: skip
     return out
 
@@ -166,9 +170,8 @@ def activate_backward(
     launch(
         kernels.activate_backward, shape.grid,
         g, h, bias, dh, sums, *_noise(noise, h), row * width, nodes, width, shape.each,
-        NOISE=noise is not None, GELU=gelu, GROUP=math.gcd(width, 8),
-        LARGE=(row + nodes) * width > 2**32, ACC=acc(h), ROWS=shape.rows, COLUMNS=columns,
-        VEC=_vector(g, h), num_warps=shape.warps,
+        NOISE=noise is not None, GELU=gelu, **_numbering(row + nodes, width),
+        ACC=acc(h), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(g, h), num_warps=shape.warps,
     )  # fmt: skip
     return dh, sums.sum(dim=1).to(bias.dtype)
 

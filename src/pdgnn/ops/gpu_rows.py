@@ -26,6 +26,17 @@ def share(nodes, each):
 
 
 @triton.jit
+def tile(nodes, width, each, COLUMNS: tl.constexpr, VEC: tl.constexpr):
+    """Run and nodes of this program, its columns from `column` on, which of them there are, and
+    where its first element is in the run and in all runs."""
+    run, node, there = share(nodes, each)
+    column = tl.program_id(2) * COLUMNS
+    c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
+    first = node * width + column
+    return run, there, column, c, c < width - column, first, run * nodes * width + first
+
+
+@triton.jit
 def mix(x):
     x = x ^ (x >> 16)
     x = x * 0x7FEB352D
@@ -138,12 +149,7 @@ def activate(
     NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
-    run, node, there = share(nodes, each)
-    column = tl.program_id(2) * COLUMNS
-    c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
-    inside = c < width - column
-    first = node * width + column
-    at = run * nodes * width + first
+    run, there, column, c, inside, first, at = tile(nodes, width, each, COLUMNS, VEC)
     b = tl.load(bias + run * width + column + c, mask=inside, other=0.0).to(ACC)
     factor = 1.0
     if NOISE:
@@ -172,12 +178,7 @@ def activate_backward(
     NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
-    run, node, there = share(nodes, each)
-    column = tl.program_id(2) * COLUMNS
-    c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
-    inside = c < width - column
-    first = node * width + column
-    at = run * nodes * width + first
+    run, there, column, c, inside, first, at = tile(nodes, width, each, COLUMNS, VEC)
     factor, inner = 1.0, tl.full([], 0.8493218002880191, ACC)  # as a plain number it is a float32
     if NOISE:
         key, second, least, scale = draw(rate, seed, step, s_step, run, layer)

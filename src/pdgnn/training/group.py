@@ -22,6 +22,8 @@ from pdgnn.training.task import Task
 
 __all__ = ["Group", "dtype_of", "matmul_precision"]
 
+THREAD_WORK = 1 << 20
+"""Multiplications of a layer that one more thread is worth."""
 NEVER = 2**62
 """Steps that no run takes."""
 
@@ -117,6 +119,11 @@ class Group:
         x = self._x
         entries = int(x.count_nonzero()) if isinstance(x, Tensor) else len(x.values)
         return (x.shape[0] + self._edges.num_edges + entries) * self.specs[0].width
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CPU that its work keeps busy."""
+        return max(1, self.work // THREAD_WORK)
 
     def running(self) -> Tensor:
         """The runs that have steps and patience left, and a loss that is finite, ``[R]``."""

@@ -30,9 +30,6 @@ __all__ = ["train"]
 
 T = TypeVar("T")
 
-THREAD_WORK = 1 << 20
-"""Multiplications of a layer that one more thread is worth."""
-
 
 def train(
     specs: Sequence[RunSpec],
@@ -290,7 +287,7 @@ class _Job:
         watch = Watch(group, self._tell, self._save, save_seconds=self.save_seconds)
         on_gpu = self.device.type == "cuda"
         try:
-            with nullcontext() if on_gpu else at_most_threads(group.work // THREAD_WORK):
+            with nullcontext() if on_gpu else at_most_threads(group.threads):
                 run_steps(group, watch, capture=self.capture and on_gpu)
         except BaseException:
             if group.whole:  # whatever it was that came between two steps
