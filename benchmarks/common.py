@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pdgnn.provenance import Row, machine, read_rows, write_rows
+from pdgnn.experiments.provenance import Row, machine, read_rows, write_rows
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

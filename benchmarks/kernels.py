@@ -54,7 +54,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 import common
-from pdgnn.provenance import Row, read_rows
+from pdgnn.experiments.provenance import Row, read_rows
 
 SCRIPT = "kernels.py"
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy")
@@ -122,8 +122,8 @@ def open_graph(name: str, device: str) -> tuple[Any, Any]:
         shape = (edges.num_edges, FEATURES)
         return edges, torch.rand(shape, generator=generator, device=device)
     from pdgnn.experiments.paper import scope
+    from pdgnn.io.sources import open_source
     from pdgnn.nn import prepare
-    from pdgnn.sources import open_source
 
     base = name.removesuffix("-rewired")
     rewired = name != base

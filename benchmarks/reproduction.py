@@ -21,6 +21,7 @@ from pathlib import Path
 
 import common
 from pdgnn.errors import InputError
+from pdgnn.experiments.provenance import call, machine, read_rows, write_rows
 from pdgnn.experiments.reproduction import (
     Cell,
     cell_specs,
@@ -29,7 +30,6 @@ from pdgnn.experiments.reproduction import (
     merge_results,
     paper_plan,
 )
-from pdgnn.provenance import call, machine, read_rows, write_rows
 from pdgnn.training import RunSpec, Task, train
 from pdgnn.training.checkpoint import RunFolder
 

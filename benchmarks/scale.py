@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import common
-from pdgnn.provenance import Row, read_rows
+from pdgnn.experiments.provenance import Row, read_rows
 
 SCRIPT = "scale.py"
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy")
@@ -161,7 +161,7 @@ def draw(rows: list[Row], path: Path) -> None:
     """Both measures against the edges, with a line of slope one, as a PNG and an SVG."""
     from matplotlib.figure import Figure
 
-    from pdgnn.atomic import replacing
+    from pdgnn.io.atomic import replacing
     from pdgnn.report.plots import write_figure
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")

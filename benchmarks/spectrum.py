@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import common
-from pdgnn.provenance import machine, read_rows, write_rows
+from pdgnn.experiments.provenance import machine, read_rows, write_rows
 
 SCRIPT = "spectrum.py"
 RESULTS = common.RESULTS / "spectrum.json"

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 import common
-from pdgnn.provenance import Row, read_rows
+from pdgnn.experiments.provenance import Row, read_rows
 
 SCRIPT = "step.py"
 PACKAGES = ("pdgnn", "torch", "triton")

@@ -34,7 +34,7 @@ from statistics import median
 from typing import Any
 
 import common
-from pdgnn.provenance import Row, read_rows
+from pdgnn.experiments.provenance import Row, read_rows
 
 GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
 MODELS = {"pd-gcn": "PD-GCN", "pd-gat": "PD-GAT"}

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pdgnn import InputError
-from pdgnn.files import RawGraph, read_graph_file
+from pdgnn.io import RawGraph, read_graph_file
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 HTML = b"<!DOCTYPE html>\n<html><body>404, not found</body></html>\n"

@@ -17,7 +17,7 @@ import pdgnn
 from filing import npz
 from pdgnn import Graph, rewire
 from pdgnn.cli import app
-from pdgnn.files import read_graph_file
+from pdgnn.io import read_graph_file
 
 PATH = "source,target\n0,1\n1,2\n2,3\n3,4\n"
 NAMED = "bob,ann\nann,cid\ncid,dan\n"
@@ -74,7 +74,7 @@ def test_inspect_shows_the_facts():
         "  changes     4 one-way edges made two-way",
     ]
     assert "  gradient node  0, of degree 1, at α = 1, γ = 1" in lines
-    assert "  scope all      would add 3 edges (75.0% more)" in lines
+    assert "  reach all      would add 3 edges (75.0% more)" in lines
     assert "Homophily" not in lines
     assert not any(line.endswith(" ") for line in lines)
 
@@ -163,15 +163,15 @@ def test_without_matplotlib_a_plot_is_refused_at_once(monkeypatch):
     refused("inspect", "path.csv", "--plot", "a.png", message="pip install 'pdgnn[plot]'")
 
 
-@pytest.mark.parametrize("scope", ["all", "far"])
+@pytest.mark.parametrize("reach", ["all", "far"])
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".npz", ".graphml"])
-def test_rewire_writes_what_the_library_makes(suffix, scope):
+def test_rewire_writes_what_the_library_makes(suffix, reach):
     for name in ("path", "named"):
         g = Graph.load(f"{name}.csv")
-        output = f"{name}-{scope}{suffix}"
-        words = ("rewire", f"{name}.csv", "-o", output, "--scope", scope)
+        output = f"{name}-{reach}{suffix}"
+        words = ("rewire", f"{name}.csv", "-o", output, "--reach", reach)
         result = run(*words, "--gamma", "0.5", "--alpha", "0.5")
-        expected = rewire(g, alpha=0.5, gamma=0.5, scope=scope)
+        expected = rewire(g, alpha=0.5, gamma=0.5, reach=reach)
         back = Graph.load(output)
         assert back == expected
         assert back != g
@@ -273,7 +273,7 @@ def test_wrong_usage_exits_with_2():
         ["inspect", "path.csv", "--alpha", "much"],
         ["inspect", "path.csv", "--device", "tpu"],
         ["rewire", "path.csv"],
-        ["rewire", "path.csv", "-o", "a.csv", "--scope", "near"],
+        ["rewire", "path.csv", "-o", "a.csv", "--reach", "near"],
         ["nonsense"],
     ):
         result = run(*words, code=2)
@@ -336,12 +336,12 @@ def test_a_reader_that_has_had_enough_is_no_error():
 
 SLOW = """
 import sys, time
-import pdgnn.output
+import pdgnn.io.write
 def slow(source, file):
     file.write(b"source,tar"); file.flush()
     print("writing", flush=True)
     time.sleep(60)
-pdgnn.output.WRITERS[".csv"] = slow
+pdgnn.io.write.WRITERS[".csv"] = slow
 from pdgnn.cli import main
 sys.argv = ["pdgnn", "rewire", "path.csv", "-o", "out.csv", "--force"]
 main()

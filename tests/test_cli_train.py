@@ -112,13 +112,13 @@ def test_a_grid_has_a_line_for_each_point_and_none_where_the_scope_does_not_matt
 
 
 def test_rewired_graphs_have_a_scope_for_every_model():
-    words = ("-m", "gat", "--rewired", "--scope", "far", "--alpha", "0,1", "--splits", "0")
+    words = ("-m", "gat", "--rewired", "--reach", "far", "--alpha", "0,1", "--splits", "0")
     found = json.loads(run(BOARD, *SMALL, *words, "--json").stdout)
-    assert [(r["alpha"], r["rewired"], r["scope"]) for r in found["rows"]] == [
+    assert [(r["alpha"], r["rewired"], r["reach"]) for r in found["rows"]] == [
         (0.0, True, "far"),
         (1.0, True, "far"),
     ]
-    runs = [spec(model="gat", rewired=True, scope="far", alpha=a) for a in (0.0, 1.0)]
+    runs = [spec(model="gat", rewired=True, reach="far", alpha=a) for a in (0.0, 1.0)]
     assert [r["test_mean"] for r in found["rows"]] == [r.test for r in train(runs)]
     assert "GAT (rewired, far)" in run(BOARD, *SMALL, *words).stdout
 
@@ -370,7 +370,7 @@ def test_a_person_who_watches_sees_how_far_it_is_and_stdout_stays_pure():
 
 
 def test_without_a_terminal_a_line_is_said_now_and_then(monkeypatch):
-    monkeypatch.setattr("pdgnn.cli_progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("pdgnn.cli.progress.LINE_SECONDS", 0.0)
     monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
     said = run(BOARD, *SMALL, "-m", "gcn", "--splits", "0,1").stderr.splitlines()
     assert len(said) == 10

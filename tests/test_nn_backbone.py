@@ -15,7 +15,7 @@ from pdgnn.nn import MODELS, Backbone, GraphInputs, build, prepare
 from pdgnn.nn.blocks import (
     AggregateBlock,
     AttendBlock,
-    Noise,
+    DropoutState,
     added,
     attention,
     edge_scores,
@@ -326,7 +326,7 @@ def test_what_follows_a_linear_map():
     torch.manual_seed(0)
     lin, x, residual = nn.Linear(6, 8), torch.randn(5, 6), torch.randn(5, 8)
     values = torch.tensor(0.5), torch.tensor(7), torch.tensor(2)
-    calm, noise = Noise(*values, active=False), Noise(*values, active=True)
+    calm, noise = DropoutState(*values, active=False), DropoutState(*values, active=True)
     assert torch.allclose(gelu(lin, x, calm), F.gelu(lin(x)), atol=1e-6)
     assert torch.allclose(added(lin, x, residual, calm), residual + lin(x), atol=1e-6)
     masked = F.gelu(dropout(lin(x), *values, layer=0))

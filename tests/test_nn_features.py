@@ -7,7 +7,7 @@ import torch
 
 from pdgnn import Graph
 from pdgnn.nn import MODELS, SparseFeatures, build, compact_features, prepare
-from pdgnn.nn.features import SPARSE_SHARE, times
+from pdgnn.nn.features import SPARSE_SHARE, feature_matmul
 
 
 def words(nodes: int = 12, features: int = 40, share: float = 0.03) -> torch.Tensor:
@@ -22,8 +22,8 @@ def words(nodes: int = 12, features: int = 40, share: float = 0.03) -> torch.Ten
 def test_product_and_gradient_are_those_of_the_dense_matrix() -> None:
     x = words()
     weight = torch.randn(7, 40, dtype=torch.float64, requires_grad=True)
-    sparse = times(SparseFeatures.from_dense(x), weight)
-    dense = times(x, weight)
+    sparse = feature_matmul(SparseFeatures.from_dense(x), weight)
+    dense = feature_matmul(x, weight)
     torch.testing.assert_close(sparse, dense, atol=1e-13, rtol=0)
     (a,), (b,) = (torch.autograd.grad(out.sin().sum(), weight) for out in (sparse, dense))
     torch.testing.assert_close(a, b, atol=1e-13, rtol=0)
@@ -32,8 +32,8 @@ def test_product_and_gradient_are_those_of_the_dense_matrix() -> None:
 def test_many_runs_at_once() -> None:
     x = SparseFeatures.from_dense(words())
     weights = torch.randn(3, 7, 40, dtype=torch.float64)
-    together = torch.vmap(lambda w: times(x, w))(weights)
-    torch.testing.assert_close(together, torch.stack([times(x, w) for w in weights]))
+    together = torch.vmap(lambda w: feature_matmul(x, w))(weights)
+    torch.testing.assert_close(together, torch.stack([feature_matmul(x, w) for w in weights]))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -88,17 +88,17 @@ def test_features_are_of_the_first_eigenvector(g, alpha, gamma):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("scope", ["all", "far"])
-def test_rewired_by_the_vector_of_the_graph_itself(name, scope):
+@pytest.mark.parametrize("reach", ["all", "far"])
+def test_rewired_by_the_vector_of_the_graph_itself(name, reach):
     """Features and weights are those of the rewired graph, φ that of the graph before."""
     g = Graph.from_edge_index(
         [[0, 1, 2, 3, 4, 6], [1, 2, 3, 4, 5, 7]], 9
     )  # two components, one alone
     gamma, alpha = 0.3, 0.8
     inputs = prepare(
-        g, name, alpha=alpha, gamma=gamma, rewired=True, scope=scope, dtype=torch.float64
+        g, name, alpha=alpha, gamma=gamma, rewired=True, reach=reach, dtype=torch.float64
     )
-    expected = rewire(g, alpha=alpha, gamma=gamma, scope=scope)
+    expected = rewire(g, alpha=alpha, gamma=gamma, reach=reach)
     assert expected.num_edges > g.num_edges
     assert inputs.graph == expected
     assert isinstance(inputs.graph, RewiredGraph)
@@ -169,7 +169,7 @@ def test_a_graph_without_edges():
     [
         ({"alpha": 2.0}, r"alpha must lie in \[0, 1\], not 2.0"),
         ({"gamma": -0.5}, r"gamma must lie in \[0, 1\], not -0.5"),
-        ({"scope": "near"}, "scope must be 'all' or 'far', not 'near'"),
+        ({"reach": "near"}, "reach must be 'all' or 'far', not 'near'"),
         ({"phi": [1.0, 2.0]}, r"phi has shape \[2\]; give one value for each of 4 nodes"),
     ],
 )

@@ -43,11 +43,11 @@ def problems(draw):
     return lambda *size: torch.randn(*size, generator=generator, dtype=dtype), (batch, n, width)
 
 
-def noise_for(batch: int) -> reference.Noise:
+def noise_for(batch: int) -> reference.DropoutState:
     return torch.tensor([0.2, 0.0, 0.9])[:batch], torch.arange(batch) - 1, torch.tensor([7]), 3
 
 
-def factors(shape: tuple[int, ...], noise: reference.Noise | None) -> Tensor:
+def factors(shape: tuple[int, ...], noise: reference.DropoutState | None) -> Tensor:
     """1 / (1 − p) where an element is kept, 0 elsewhere."""
     ones = torch.ones(shape)
     return (ones if noise is None else reference.dropout(ones, *noise)).double()
@@ -295,7 +295,7 @@ def tensors_for(batch: int, n: int, width: int, dtype: torch.dtype, seed: int = 
     return [torch.stack([draw(shape, run) for run in runs]) for shape in shapes]
 
 
-def everything(tensors: list[Tensor], noise: reference.Noise) -> list[Tensor]:
+def everything(tensors: list[Tensor], noise: reference.DropoutState) -> list[Tensor]:
     h, g, residual, bias, weight, theta, mean, square, grads = tensors
     y, centre, scale = cpu.layer_norm(h, weight, bias, 1e-5)
     state = [t.clone(memory_format=torch.contiguous_format) for t in (theta, mean, square.abs())]

@@ -10,7 +10,7 @@ from torch.func import vmap
 from ops_cases import device, every_backend
 from pdgnn.ops import activate, feed_forward, linear, use_backend
 
-Noise = tuple[Tensor, Tensor, Tensor, int]
+DropoutState = tuple[Tensor, Tensor, Tensor, int]
 
 
 def case(nodes: int, dtype: torch.dtype, where: str, seed: int = 0) -> list[Tensor]:
@@ -23,7 +23,7 @@ def case(nodes: int, dtype: torch.dtype, where: str, seed: int = 0) -> list[Tens
     return [t.to(where, d).requires_grad_() for t, d in zip(made, types, strict=True)]
 
 
-def noise(where: str, seed: int = 7) -> tuple[Noise, Noise]:
+def noise(where: str, seed: int = 7) -> tuple[DropoutState, DropoutState]:
     of_run = [t.to(where) for t in (torch.tensor(0.3), torch.tensor(seed), torch.tensor(2))]
     return (*of_run, 1), (*of_run, 2)
 

@@ -32,7 +32,7 @@ def graph_and_phi(draw):
     return g, np.array(phi) / 7.0
 
 
-def by_hand(g: Graph, phi: np.ndarray, scope: str) -> set[tuple[int, int]]:
+def by_hand(g: Graph, phi: np.ndarray, reach: str) -> set[tuple[int, int]]:
     """The edges to add, from the definition, one component at a time."""
     added = set()
     for nodes in nx.connected_components(nx.from_scipy_sparse_array(g.adjacency())):
@@ -40,7 +40,7 @@ def by_hand(g: Graph, phi: np.ndarray, scope: str) -> set[tuple[int, int]]:
         top = min(v for v in nodes if phi[v] == high)
         for v in nodes - {top}:
             far = high > low and 2 * (high - phi[v]) >= high - low - 1e-9
-            if not g.has_edge(v, top) and (scope == "all" or far):
+            if not g.has_edge(v, top) and (reach == "all" or far):
                 added.add((v, top))
     return added
 
@@ -106,7 +106,7 @@ class TestRewire:
         assert g.num_edges == 7
         # φ = (a, b, 0, −b, −a): node 2 is exactly half the range away, and counts as far.
         for gamma in (0.0, 0.3, 1.0):
-            assert edges(rewire(PATH, gamma=gamma, scope="far")) == {(2, 0), (3, 0), (4, 0)}
+            assert edges(rewire(PATH, gamma=gamma, reach="far")) == {(2, 0), (3, 0), (4, 0)}
         assert edges(rewire(PATH, alpha=0.0)) == {(3, 1), (4, 1)}
 
     def test_star(self):
@@ -116,8 +116,8 @@ class TestRewire:
         assert edges(rewire(STAR, phi=[1.0, 0.0, 0.0, 0.0, 0.0])) == set()
 
     def test_barbell(self):
-        for scope in ("all", "far"):
-            assert edges(rewire(BARBELL, scope=scope)) == {(4, 0), (5, 0), (6, 0), (7, 0)}
+        for reach in ("all", "far"):
+            assert edges(rewire(BARBELL, reach=reach)) == {(4, 0), (5, 0), (6, 0), (7, 0)}
 
     def test_complete(self):
         g = rewire(COMPLETE)
@@ -131,8 +131,8 @@ class TestRewire:
         assert g.gradient_nodes.tolist() == [0, 1, 7]
 
     def test_far_of_a_flat_phi_is_nobody(self):
-        assert edges(rewire(PATH, phi=np.ones(5), scope="far")) == set()
-        assert edges(rewire(PATH, phi=np.ones(5), scope="all")) == {(2, 0), (3, 0), (4, 0)}
+        assert edges(rewire(PATH, phi=np.ones(5), reach="far")) == set()
+        assert edges(rewire(PATH, phi=np.ones(5), reach="all")) == {(2, 0), (3, 0), (4, 0)}
 
     def test_new_edges_have_weight_one(self):
         g = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], edge_weight=[5.0, 0.5, 5.0])
@@ -166,17 +166,17 @@ class TestRewire:
         assert PATH.num_edges == 4
 
     @given(graph_and_phi(), st.sampled_from(["all", "far"]))
-    def test_against_the_definition(self, drawn, scope):
+    def test_against_the_definition(self, drawn, reach):
         g, phi = drawn
-        r = rewire(g, phi=phi, scope=scope)
-        assert edges(r) == by_hand(g, phi, scope)
+        r = rewire(g, phi=phi, reach=reach)
+        assert edges(r) == by_hand(g, phi, reach)
         assert r.num_edges == g.num_edges + r.added.shape[1]
         expected = g.adjacency().toarray()
         expected[r.added[0], r.added[1]] += 1.0
         expected[r.added[1], r.added[0]] += 1.0
         np.testing.assert_array_equal(r.adjacency().toarray(), expected)
         assert r.components.tolist() == g.components.tolist()
-        assert rewire(r, phi=phi, scope=scope) == r
+        assert rewire(r, phi=phi, reach=reach) == r
 
     @given(graphs(), st.sampled_from([0.0, 0.4, 1.0]), st.sampled_from([0.0, 0.3, 1.0]))
     def test_with_its_own_phi(self, g, alpha, gamma):
@@ -184,7 +184,7 @@ class TestRewire:
         top = r.gradient_nodes[g.components]
         joined = r.adjacency().toarray()[np.arange(g.num_nodes), top] > 0
         assert (joined | (top == np.arange(g.num_nodes))).all()
-        assert edges(rewire(g, alpha=alpha, gamma=gamma, scope="far")) <= edges(r)
+        assert edges(rewire(g, alpha=alpha, gamma=gamma, reach="far")) <= edges(r)
         # A rewired graph is a graph like any other.
         assert Graph.from_scipy(r.adjacency()) == r
         assert not Graph.from_edge_index(r.edge_index, r.num_nodes, r.edge_weight).report.changed
@@ -197,7 +197,7 @@ class TestRecord:
             "gradient node 1, in a component of 4 nodes: 2 edges",
             "gradient node 0, in a component of 3 nodes: 1 edge",
         ]
-        assert rewire(PATH, scope="far").why[0] == (
+        assert rewire(PATH, reach="far").why[0] == (
             "3 edges added: every such node at least half the range of φ from its gradient node"
         )
 
@@ -221,9 +221,9 @@ class TestRecord:
 
 
 class TestBadInput:
-    def test_scope(self):
-        with pytest.raises(InputError, match="scope must be 'all' or 'far', not 'near'"):
-            rewire(PATH, scope="near")
+    def test_reach(self):
+        with pytest.raises(InputError, match="reach must be 'all' or 'far', not 'near'"):
+            rewire(PATH, reach="near")
 
     def test_alpha_and_gamma(self):
         with pytest.raises(InputError, match="alpha must lie in"):

@@ -17,7 +17,15 @@ from pdgnn.ops import reference, use_backend
 from pdgnn.training import PRECISIONS, RunSpec
 from pdgnn.training.group import Group, dtype_of, matmul_precision
 from pdgnn.training.metrics import scores
-from pdgnn.training.state import ALIGNED, SMALL, AdamW, Leaves, RunState, flat_parameters, views
+from pdgnn.training.state import (
+    ALIGNED,
+    SMALL,
+    AdamW,
+    RunState,
+    StackedParameters,
+    flat_parameters,
+    views,
+)
 from runs import TASKS, spec
 
 CPU = torch.device("cpu")
@@ -157,7 +165,7 @@ def test_views_share_the_flat_parameters():
 def test_leaves_follow_the_rows(runs, narrow):
     models = [build("pd-gat", 3, 2, hidden_channels=72, depth=1, heads=2, seed=i) for i in range(3)]
     model, rows = models[0], flat_parameters(models[:runs])
-    leaves = Leaves(rows, model, narrow=narrow, wide=model.wide)
+    leaves = StackedParameters(rows, model, narrow=narrow, wide=model.wide)
     assert list(leaves.by_name) == [name for name, _ in model.named_parameters()]
     for scale in (1.0, 0.5):
         rows *= scale
@@ -179,7 +187,7 @@ def test_leaves_follow_the_rows(runs, narrow):
 def test_gradients_are_where_the_parameters_are(name, narrow):
     models = [build(name, 3, 2, hidden_channels=8, depth=2, heads=2, seed=i) for i in range(3)]
     rows = flat_parameters(models)
-    leaves = Leaves(rows, models[0], narrow=narrow, wide=models[0].wide)
+    leaves = StackedParameters(rows, models[0], narrow=narrow, wide=models[0].wide)
     found = leaves.side_by_side([leaf.detach() for leaf in leaves.by_name.values()])
     wide, layers = torch.float32, narrow or torch.float32
     types = [wide, layers, wide] if models[0].wide and narrow else [layers]

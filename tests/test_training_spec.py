@@ -39,7 +39,7 @@ def test_equal_runs_have_equal_keys_however_their_numbers_are_written():
 def test_every_field_counts_in_the_key():
     runs = [spec(), spec(dataset="b"), spec(model="gat"), spec(depth=2), spec(width=16)]
     runs += [spec(heads=4), spec(split=1), spec(seed=1), spec(alpha=0.5), spec(gamma=0.5)]
-    runs += [spec(rewired=True), spec(scope="far"), spec(lr=0.1), spec(weight_decay=0.1)]
+    runs += [spec(rewired=True), spec(reach="far"), spec(lr=0.1), spec(weight_decay=0.1)]
     runs += [spec(dropout=0.1), spec(steps=7), spec(patience=3), spec(precision="float64")]
     assert len({run.key for run in runs}) == len(runs) == len(json.loads(spec().to_json())) + 1
 
@@ -57,7 +57,7 @@ def test_json_reads_back():
         ({"dataset": 3}, "dataset must be a name or a file, not 3"),
         ({"model": "gtn"}, "unknown model 'gtn'; choose one of mlp, resnet, gcn"),
         ({"precision": "float16"}, "unknown precision 'float16'; choose one of float32, tf32"),
-        ({"scope": "near"}, "scope must be 'all' or 'far', not 'near'"),
+        ({"reach": "near"}, "reach must be 'all' or 'far', not 'near'"),
         ({"rewired": 1}, "rewired must be True or False, not 1"),
         ({"depth": 0}, "depth must be a whole number of at least 1, not 0"),
         ({"width": 8.0}, "width must be a whole number of at least 1, not 8.0"),

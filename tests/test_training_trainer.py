@@ -103,7 +103,7 @@ def test_runs_on_other_rewired_graphs_train_apart(monkeypatch):
 
     monkeypatch.setattr(Group, "__init__", noted)
     runs = [
-        spec(model="gat", rewired=True, alpha=a, scope=s, split=i)
+        spec(model="gat", rewired=True, alpha=a, reach=s, split=i)
         for a in (0.0, 1.0)
         for s in ("all", "far")
         for i in (0, 1)

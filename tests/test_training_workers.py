@@ -81,7 +81,7 @@ def test_a_gpu_is_shared_out_by_groups_and_its_memory_evenly():
     job = _Job({}, None, torch.device("cuda"), False, 1.0, None, True, False, None)
     runs = [spec(model=m, seed=i) for i in range(3) for m in ("gcn", "mlp")]
     assert job._shares(runs) == [runs[::2], runs[1::2]]
-    told, *_ = pickle.loads(workers._Crew(job, [], 4)._told)
+    told, *_ = pickle.loads(workers.WorkerPool(job, [], 4)._told)
     assert told.memory == 0.25
     job.device = torch.device("cpu")
     assert job._shares(runs) == [[run] for run in runs]
@@ -110,13 +110,13 @@ def test_a_worker_that_is_killed_is_told_and_the_others_save(tmp_path):
 
 
 def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
-    counts, start = [], workers._Crew.start
+    counts, start = [], workers.WorkerPool.start
 
     def noted(self, count):
         counts.append(count)
         start(self, count)
 
-    monkeypatch.setattr(workers._Crew, "start", noted)
+    monkeypatch.setattr(workers.WorkerPool, "start", noted)
     folder = RunFolder(tmp_path)
     bad = RunState.new(torch.zeros(1, 3))
     folder.save_state(RUNS[:1], bad)

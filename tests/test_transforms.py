@@ -112,8 +112,8 @@ class TestEach:
             "AddDirectionFeatures(alpha=1.0, gamma=1.0, normalize=True, attr_name='edge_attr', "
             "cat=False)"
         )
-        assert repr(RewireToGradientNode(scope="far")) == (
-            "RewireToGradientNode(alpha=1.0, gamma=1.0, scope='far')"
+        assert repr(RewireToGradientNode(reach="far")) == (
+            "RewireToGradientNode(alpha=1.0, gamma=1.0, reach='far')"
         )
 
     def test_functional_names(self):
@@ -288,11 +288,11 @@ class TestRewireToGradientNode:
         assert column.edge_weight.dtype == torch.float32
 
     @given(graphs(), st.sampled_from(["all", "far"]), st.sampled_from([0.0, 0.3, 1.0]))
-    def test_is_the_function(self, g, scope, gamma):
+    def test_is_the_function(self, g, reach, gamma):
         data = as_data(g)
         data.edge_attr = torch.arange(1.0, data.num_edges + 1)
-        after = RewireToGradientNode(alpha=0.3, gamma=gamma, scope=scope)(data)
-        expected = rewire(g, alpha=0.3, gamma=gamma, scope=scope)
+        after = RewireToGradientNode(alpha=0.3, gamma=gamma, reach=reach)(data)
+        expected = rewire(g, alpha=0.3, gamma=gamma, reach=reach)
         assert after.edge_index.equal(expected.edge_index)
         if g.is_weighted:
             assert after.edge_weight.equal(expected.edge_weight)
@@ -304,6 +304,6 @@ class TestRewireToGradientNode:
         with pytest.raises(InputError, match="edge attribute 'names' is a list"):
             RewireToGradientNode()(path(3, names=["a", "b", "c", "d"]))
 
-    def test_bad_scope(self):
-        with pytest.raises(InputError, match="scope must be 'all' or 'far', not 'wide'"):
-            RewireToGradientNode(scope="wide")
+    def test_bad_reach(self):
+        with pytest.raises(InputError, match="reach must be 'all' or 'far', not 'wide'"):
+            RewireToGradientNode(reach="wide")

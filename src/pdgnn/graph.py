@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from pdgnn.errors import InputError
-from pdgnn.files import read_graph_file
+from pdgnn.io import read_graph_file
 
 if TYPE_CHECKING:
     import networkx as nx

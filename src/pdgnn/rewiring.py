@@ -24,9 +24,9 @@ from pdgnn.errors import InputError
 from pdgnn.graph import Graph, GraphReport
 from pdgnn.spectrum import eigenpairs
 
-__all__ = ["RewiredGraph", "Scope", "check_scope", "gradient_node", "gradient_nodes", "rewire"]
+__all__ = ["Reach", "RewiredGraph", "check_reach", "gradient_node", "gradient_nodes", "rewire"]
 
-Scope = Literal["all", "far"]
+Reach = Literal["all", "far"]
 
 TIE = 1e-6
 # Components named one by one in the words of a rewired graph.
@@ -39,7 +39,7 @@ class RewiredGraph(Graph):
     Attributes:
         added: The new edges, each once, as (node, gradient node), ``[2, A]``.
         gradient_nodes: The gradient node of each component of the original graph, ``[C]``.
-        scope: Which nodes were joined, "all" or "far".
+        reach: Which nodes were joined, "all" or "far".
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class RewiredGraph(Graph):
         *,
         added: Tensor,
         gradient_nodes: NDArray[np.int64],
-        scope: Scope,
+        reach: Reach,
     ) -> None:
         """Trust the arguments; :func:`rewire` is what makes them."""
         super().__init__(adjacency, report, node_ids)
         self.added = added
         self.gradient_nodes = gradient_nodes
-        self.scope: Scope = scope
+        self.reach: Reach = reach
 
     @property
     def why(self) -> list[str]:
@@ -67,7 +67,7 @@ class RewiredGraph(Graph):
             "all": "every node not yet joined to the gradient node of its component",
             "far": "every such node at least half the range of φ from its gradient node",
         }
-        lines = [f"{_count(new.sum(), 'edge')} added: {rule[self.scope]}"]
+        lines = [f"{_count(new.sum(), 'edge')} added: {rule[self.reach]}"]
         order = np.argsort(-size, kind="stable")[: (size > 1).sum()]
         lines += [
             f"gradient node {self._name(self.gradient_nodes[c])}, "
@@ -120,12 +120,12 @@ def rewire(
     *,
     alpha: float = 1.0,
     gamma: float = 1.0,
-    scope: Scope = "all",
+    reach: Reach = "all",
     phi: Tensor | ArrayLike | None = None,
 ) -> RewiredGraph:
     """`g` with edges added between nodes and the gradient node v of their component.
 
-    ``scope="all"`` joins every node that is not joined to v yet; ``scope="far"`` only those of them
+    ``reach="all"`` joins every node that is not joined to v yet; ``reach="far"`` only those of them
     with φ_v − φ_i at least half of max φ − min φ in their component. New edges have weight 1, in a
     weighted graph too. φ is that of `g`; `phi` hands it over where it is known already, ``[N]``,
     and then `alpha` and `gamma` are not used.
@@ -134,17 +134,17 @@ def rewire(
     another φ.
 
     >>> path = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])
-    >>> far = rewire(path, scope="far")
+    >>> far = rewire(path, reach="far")
     >>> far, far.added.tolist()
     (RewiredGraph(num_nodes=5, num_edges=7, added=3), [[2, 3, 4], [0, 0, 0]])
     >>> print(*far.why, sep="\\n")
     3 edges added: every such node at least half the range of φ from its gradient node
     gradient node 0, in a component of 5 nodes: 3 edges
     """
-    check_scope(scope)
+    check_reach(reach)
     values = _embedding(g, alpha, gamma, phi)
     rightmost = _rightmost(g, values)
-    wanted = np.ones(g.num_nodes, dtype=bool) if scope == "all" else _far(g, values)
+    wanted = np.ones(g.num_nodes, dtype=bool) if reach == "all" else _far(g, values)
     wanted[rightmost] = False
     wanted[g._adjacency[rightmost].indices] = False  # joined already
     nodes = np.flatnonzero(wanted)
@@ -159,14 +159,14 @@ def rewire(
         g.node_ids,
         added=torch.from_numpy(added),
         gradient_nodes=rightmost,
-        scope=scope,
+        reach=reach,
     )
 
 
-def check_scope(scope: str) -> None:
-    """An error unless `scope` is one of the two there are."""
-    if scope not in get_args(Scope):
-        raise InputError(f"scope must be 'all' or 'far', not {scope!r}")
+def check_reach(reach: str) -> None:
+    """An error unless `reach` is one of the two there are."""
+    if reach not in get_args(Reach):
+        raise InputError(f"reach must be 'all' or 'far', not {reach!r}")
 
 
 def _embedding(

@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 
 from pdgnn import __version__
-from pdgnn.cache import read_arrays, write_arrays
 from pdgnn.devices import check_device
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
+from pdgnn.io.cache import read_arrays, write_arrays
 from pdgnn.laplacian import check_alpha, check_gamma, normalizer
 from pdgnn.solvers.component import (
     DENSE_NODES,
@@ -83,7 +83,7 @@ def eigenpairs(
     ``"lanczos"``, ``"lu"`` or ``"amg"``. On a GPU (``device="cuda"``) Lanczos runs there; a graph
     that factorizes cheaply, such as a long chain, is left to LU on the CPU, which is faster than
     any number of products on a GPU. Answers that took long are kept on disk (see
-    :mod:`pdgnn.cache`); naming a solver or a seed, or ``cache=False``, computes afresh.
+    :mod:`pdgnn.io.cache`); naming a solver or a seed, or ``cache=False``, computes afresh.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
     >>> s = eigenpairs(path, gamma=1.0)

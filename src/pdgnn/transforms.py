@@ -23,7 +23,7 @@ from pdgnn.direction import direction_features
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.laplacian import check_alpha, check_gamma
-from pdgnn.rewiring import Scope, check_scope, rewire
+from pdgnn.rewiring import Reach, check_reach, rewire
 from pdgnn.spectrum import eigenpairs
 
 __all__ = ["AddDirectionFeatures", "AddSpectralEmbedding", "RewireToGradientNode"]
@@ -157,7 +157,7 @@ class RewireToGradientNode(_GraphTransform):
     Args:
         alpha: α of L^(α,γ).
         gamma: γ of L^(α,γ).
-        scope: "all" nodes, or only those "far" from it.
+        reach: "all" nodes, or only those "far" from it.
 
     >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
     >>> data.edge_attr = torch.tensor([5.0, 7.0])
@@ -166,14 +166,14 @@ class RewireToGradientNode(_GraphTransform):
     ([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]], [5.0, 0.0, 5.0, 7.0, 0.0, 7.0])
     """
 
-    def __init__(self, *, alpha: float = 1.0, gamma: float = 1.0, scope: Scope = "all") -> None:
+    def __init__(self, *, alpha: float = 1.0, gamma: float = 1.0, reach: Reach = "all") -> None:
         super().__init__(alpha, gamma)
-        check_scope(scope)
-        self.scope: Scope = scope
+        check_reach(reach)
+        self.reach: Reach = reach
 
     def _one(self, data: Data) -> Data:
         old = data.edge_index
-        g = rewire(Graph.from_data(data), alpha=self.alpha, gamma=self.gamma, scope=self.scope)
+        g = rewire(Graph.from_data(data), alpha=self.alpha, gamma=self.gamma, reach=self.reach)
         place = _place_of(g.edge_index, old.cpu(), g.num_nodes).to(old.device)  # [E']
         for key in _edge_attributes(data):
             values = torch.cat([data[key], data[key].new_zeros(1, *data[key].shape[1:])])

@@ -11,9 +11,9 @@ from itertools import groupby
 from os import PathLike
 from pathlib import Path
 
-from pdgnn.atomic import replacing
 from pdgnn.datasets.checksums import SHA256
 from pdgnn.errors import InputError
+from pdgnn.io.atomic import replacing
 
 __all__ = ["RawFile", "data_root", "read_raw"]
 

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.files.npz import SPLITS, parse_npz, plain_arrays
 from pdgnn.graph import Graph
+from pdgnn.io.npz import SPLITS, parse_npz, plain_arrays
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

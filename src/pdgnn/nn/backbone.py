@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp
 
-from pdgnn.nn.blocks import FeedForwardBlock, Noise, Pass, gelu
+from pdgnn.nn.blocks import Context, DropoutState, FeedForwardBlock, gelu
 from pdgnn.nn.checks import (
     as_edges,
     check_attr,
@@ -25,7 +25,7 @@ from pdgnn.nn.checks import (
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import Edges, layer_norm
 
-__all__ = ["Backbone", "BlockFactory", "Noisy", "Residual", "checked_pass", "recomputed"]
+__all__ = ["Backbone", "BlockFactory", "Residual", "SeededModule", "checked_context", "recomputed"]
 
 T = TypeVar("T")
 
@@ -43,10 +43,10 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(channels)
         self.block = block
 
-    def forward(self, x: Tensor, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor, context: Context) -> Tensor:
         """``[N, D]`` to ``[N, D]``."""
         y, x = layer_norm(x, self.norm.weight, self.norm.bias, eps=self.norm.eps)
-        out: Tensor = self.block(y, x, shared)
+        out: Tensor = self.block(y, x, context)
         return out
 
 
@@ -88,19 +88,19 @@ def _merged(here: Sequence[bool], given: Iterable[T], others: Sequence[T]) -> li
     return [next(left) if h else other for h, other in zip(here, others, strict=True)]
 
 
-def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
-    """layer(x, shared), ``[N, in]`` to ``[N, out]``, keeping x and nothing of the layer's inside.
+def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -> Tensor:
+    """layer(x, context), ``[N, in]`` to ``[N, out]``, keeping x and nothing of the layer's inside.
 
     The backward pass computes the layer a second time, with the parameters and the dropout that it
-    had; so the layer must be a function of these, its input and `shared` alone.
+    had; so the layer must be a function of these, its input and `context` alone.
 
     >>> edges = Edges.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> noise = Noise(torch.tensor(0.5), torch.tensor(0), torch.tensor(1), active=True)
+    >>> noise = DropoutState(torch.tensor(0.5), torch.tensor(0), torch.tensor(1), active=True)
     >>> layer, x = Residual(4, FeedForwardBlock(4)), torch.ones(2, 4, requires_grad=True)
-    >>> recomputed(layer, x, Pass(edges, None, None, noise)).shape, noise.drawn
+    >>> recomputed(layer, x, Context(edges, None, None, noise)).shape, noise.drawn
     (torch.Size([2, 4]), 2)
     """
-    noise, begun = shared.noise, shared.noise.drawn
+    noise, begun = context.noise, context.noise.drawn
     parameters = dict(layer.named_parameters())  # now: others may stand here in the backward pass
     names, dense = list(parameters), x if isinstance(x, Tensor) else None
     sparse = None if isinstance(x, Tensor) else x
@@ -114,21 +114,21 @@ def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, shared: Pass) -> Te
         step: Tensor,
         *values: Tensor,
     ) -> Tensor:
-        own = Noise(rate, seed, step, active=noise.active)
+        own = DropoutState(rate, seed, step, active=noise.active)
         own.drawn = begun  # the same masks the second time
-        mine = replace(shared, edge_weight=weight, edge_attr=attr, noise=own)
+        mine = replace(context, edge_weight=weight, edge_attr=attr, noise=own)
         args = (sparse if x is None else x, mine)
         out: Tensor = functional_call(layer, dict(zip(names, values, strict=True)), args)
         noise.drawn = own.drawn  # where the next layer goes on
         return out
 
-    others = (shared.edge_weight, shared.edge_attr, noise.rate, noise.seed, noise.step)
+    others = (context.edge_weight, context.edge_attr, noise.rate, noise.seed, noise.step)
     apply: Any = _Recomputed.apply
     result: Tensor = apply(call, dense, *others, *parameters.values())
     return result
 
 
-class Noisy(nn.Module):
+class SeededModule(nn.Module):
     """A model with dropout of its own: the buffers `rate`, `seed` and `step` say which masks.
 
     They are tensors, so that the runs of one vmap may differ in them, and part of the state_dict.
@@ -150,38 +150,38 @@ class Noisy(nn.Module):
         self.register_buffer("seed", torch.tensor(check_seed(seed)))
         self.register_buffer("step", torch.tensor(0))
 
-    def noise(self) -> Noise:
+    def noise(self) -> DropoutState:
         """The dropout of this forward pass."""
         # A copy, as backward passes still need this step when the next one has begun.
         step = self.step.add_(1).clone() if self.training else self.step
-        return Noise(self.rate.float(), self.seed, step, active=self.training)
+        return DropoutState(self.rate.float(), self.seed, step, active=self.training)
 
-    def through(self, layer: nn.Module, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
-        """layer(x, shared), in the way that `recompute` says."""
+    def through(self, layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -> Tensor:
+        """layer(x, context), in the way that `recompute` says."""
         if self.recompute and self.training and torch.is_grad_enabled():
-            return recomputed(layer, x, shared)
-        out: Tensor = layer(x, shared)
+            return recomputed(layer, x, context)
+        out: Tensor = layer(x, context)
         return out
 
 
-def checked_pass(
+def checked_context(
     nodes: int,
     edges: Edges | Tensor,
     edge_weight: Tensor | None,
     edge_attr: Tensor | None,
     dtype: torch.dtype,
-    noise: Noise,
-) -> Pass:
+    noise: DropoutState,
+) -> Context:
     """What all layers share, checked, in slots, and in the type of the model or float32."""
     edges, dtype = as_edges(edges, nodes), torch.promote_types(dtype, torch.float32)
     if edge_weight is not None:
         edge_weight = edges.sorted(check_weight(edge_weight, edges.num_edges)).to(dtype)
     if edge_attr is not None:
         edge_attr = edges.sorted(check_attr(edge_attr, edges.num_edges)).to(dtype)
-    return Pass(edges, edge_weight, edge_attr, noise)
+    return Context(edges, edge_weight, edge_attr, noise)
 
 
-class Backbone(Noisy):
+class Backbone(SeededModule):
     """Linear → dropout → GELU, `depth` layers of residual blocks, LayerNorm → Linear.
 
     A layer is x + block(LayerNorm(x)), once for each of `blocks`, which are called with
@@ -245,10 +245,10 @@ class Backbone(Noisy):
         """
         nodes, noise = x.shape[0], self.noise()
         h = gelu(self.lin_in, x, noise)
-        shared = checked_pass(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
-        shared = replace(shared, block=BLOCK if self.recompute else None)
+        context = checked_context(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
+        context = replace(context, block=BLOCK if self.recompute else None)
         for layer in self.layers:
-            h = self.through(layer, h, shared)
+            h = self.through(layer, h, context)
         h, _ = layer_norm(h, self.norm_out.weight, self.norm_out.bias, eps=self.norm_out.eps)
         out: Tensor = self.lin_out(h)
         return out

@@ -1,7 +1,7 @@
 """The blocks of the residual backbone: an aggregation, then a small feed-forward network.
 
-Every block is made by (channels, heads) and called alike, ``block(x, residual, shared)``:
-``[N, D]`` to ``[N, D]``, the `residual` added at the end; what all share is a :class:`Pass`.
+Every block is made by (channels, heads) and called alike, ``block(x, residual, context)``:
+``[N, D]`` to ``[N, D]``, the `residual` added at the end; what all share is a :class:`Context`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch_geometric.utils import softmax
 
 from pdgnn.errors import InputError
 from pdgnn.nn.checks import check_heads
-from pdgnn.nn.features import SparseFeatures, times
+from pdgnn.nn.features import SparseFeatures, feature_matmul
 from pdgnn.ops import (
     Edges,
     activate,
@@ -32,11 +32,11 @@ __all__ = [
     "AggregateBlock",
     "AttendBlock",
     "Attention",
+    "Context",
     "DotBlock",
+    "DropoutState",
     "FeedForward",
     "FeedForwardBlock",
-    "Noise",
-    "Pass",
     "added",
     "attention",
     "edge_scores",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-class Noise:
+class DropoutState:
     """The dropout of one forward pass: a function of (seed, step, place in the pass) alone.
 
     `rate`, `seed` and `step` are tensors without dimensions.
@@ -64,22 +64,22 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Context:
     """What all blocks share in one forward pass; per-edge values are in the slots of `edges`."""
 
     edges: Edges
     edge_weight: Tensor | None  # [E]
     edge_attr: Tensor | None  # [E, F]
-    noise: Noise
+    noise: DropoutState
     block: int | None = None  # numbers that a feed-forward network holds at a time; None: all
 
 
-def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: Noise) -> Tensor:
+def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: DropoutState) -> Tensor:
     """GELU(dropout(W x + b))."""
-    return activate(times(x, lin.weight), lin.bias, noise=noise.draw())
+    return activate(feature_matmul(x, lin.weight), lin.bias, noise=noise.draw())
 
 
-def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: Noise) -> Tensor:
+def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: DropoutState) -> Tensor:
     """residual + dropout(W x + b)."""
     return activate(linear(x, lin.weight), lin.bias, residual=residual, noise=noise.draw())
 
@@ -141,13 +141,13 @@ class FeedForward(nn.Module):
         self.lin1 = nn.Linear(channels * inputs, channels)
         self.lin2 = nn.Linear(channels, channels)
 
-    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, inputs · D]`` to ``[N, D]``, added to `residual`."""
-        noise, width = shared.noise, self.lin2.out_features
-        if shared.block is None or x.shape[0] * width <= shared.block:
+        noise, width = context.noise, self.lin2.out_features
+        if context.block is None or x.shape[0] * width <= context.block:
             return added(self.lin2, gelu(self.lin1, x, noise), residual, noise)
         weights = (self.lin1.weight, self.lin1.bias, self.lin2.weight, self.lin2.bias)
-        x, rows = x.to(self.lin1.weight.dtype), max(1, shared.block // width)
+        x, rows = x.to(self.lin1.weight.dtype), max(1, context.block // width)
         return feed_forward(x, residual, *weights, noise=(noise.draw(), noise.draw()), rows=rows)
 
 
@@ -158,9 +158,9 @@ class FeedForwardBlock(nn.Module):
         super().__init__()
         self.feed_forward = FeedForward(channels)
 
-    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, D]`` to ``[N, D]``."""
-        out: Tensor = self.feed_forward(x, residual, shared)
+        out: Tensor = self.feed_forward(x, residual, context)
         return out
 
 
@@ -175,15 +175,15 @@ class AggregateBlock(nn.Module):
         self.sep = sep
         self.feed_forward = FeedForward(channels, inputs=1 + sep)
 
-    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, D]`` and edge_weight ``[E]`` to ``[N, D]``."""
-        weight = shared.edge_weight
+        weight = context.edge_weight
         if weight is None:
             raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
-        message = aggregate(x[:, None], weight[:, None], shared.edges).squeeze(
+        message = aggregate(x[:, None], weight[:, None], context.edges).squeeze(
             1
         )  # [N, 1, D] and back
-        out: Tensor = self.feed_forward(_seen(x, message, self.sep), residual, shared)
+        out: Tensor = self.feed_forward(_seen(x, message, self.sep), residual, context)
         return out
 
 
@@ -211,18 +211,18 @@ class Attention(nn.Module):
             if att is not None:  # as torch draws the weights of a Linear from `width` to 1
                 nn.init.uniform_(att, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))
 
-    def forward(self, h: Tensor, bias: Tensor | None, shared: Pass) -> tuple[Tensor, Tensor]:
+    def forward(self, h: Tensor, bias: Tensor | None, context: Context) -> tuple[Tensor, Tensor]:
         """x = h + bias, and the messages of x to each node."""
         by_head = h.reshape(-1, self.heads, self.width)  # [N, H, C]
         bias = None if bias is None else bias.reshape(self.heads, self.width)
         x, a_src, a_dst = score_nodes(by_head, bias, self.att_src, self.att_dst)
         attr, w_edge = None, None
         if self.lin_edge is not None:
-            attr = shared.edge_attr
+            attr = context.edge_attr
             if attr is None:
                 raise InputError("this model attends to edge features; give edge_attr [E, 2]")
             w_edge = edge_scores(self.lin_edge.weight, self.att_edge)  # [H, edge_dim]
-        message = attend(x, a_src, a_dst, shared.edges, edge_attr=attr, w_edge=w_edge)
+        message = attend(x, a_src, a_dst, context.edges, edge_attr=attr, w_edge=w_edge)
         return x.flatten(1), message.flatten(1)
 
 
@@ -243,10 +243,10 @@ class AttendBlock(nn.Module):
         self.feed_forward = FeedForward(channels, inputs=1 + sep)
         self.attention.draw()  # last: a seed keeps the parameters that results were had with
 
-    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
-        h, message = self.attention(linear(x, self.lin.weight), self.lin.bias, shared)
-        out: Tensor = self.feed_forward(_seen(h, message, self.sep), residual, shared)
+        h, message = self.attention(linear(x, self.lin.weight), self.lin.bias, context)
+        out: Tensor = self.feed_forward(_seen(h, message, self.sep), residual, context)
         return out
 
 
@@ -264,14 +264,14 @@ class DotBlock(nn.Module):
         self.value = nn.Linear(channels, channels)
         self.lin = nn.Linear(channels * (1 + sep), channels)
 
-    def forward(self, x: Tensor, residual: Tensor, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, D]`` to ``[N, D]``."""
         q, k, v = (
             lin(x).unflatten(1, (self.heads, self.width))  # [N, H, C]
             for lin in (self.query, self.key, self.value)
         )
-        message = attend_dot(q, k, v, shared.edges, scale=1 / math.sqrt(self.width)).flatten(1)
-        return added(self.lin, _seen(x, message, self.sep), residual, shared.noise)
+        message = attend_dot(q, k, v, context.edges, scale=1 / math.sqrt(self.width)).flatten(1)
+        return added(self.lin, _seen(x, message, self.sep), residual, context.noise)
 
 
 def _seen(x: Tensor, message: Tensor, sep: bool) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pdgnn.ops import Edges, aggregate, linear
 
-__all__ = ["SPARSE_SHARE", "SparseFeatures", "compact_features", "times"]
+__all__ = ["SPARSE_SHARE", "SparseFeatures", "compact_features", "feature_matmul"]
 
 SPARSE_SHARE = 0.05
 """Share of non-zero features below which a sparse product is the quicker one."""
@@ -22,7 +22,7 @@ class SparseFeatures:
     An entry x_nf is an edge that carries row f of Wᵀ to node n: X Wᵀ is an aggregation.
 
     >>> x = SparseFeatures.from_dense(torch.tensor([[0.0, 2.0], [0.0, 0.0]]))
-    >>> x.shape, times(x, torch.tensor([[5.0, 7.0]])).tolist()
+    >>> x.shape, feature_matmul(x, torch.tensor([[5.0, 7.0]])).tolist()
     ((2, 2), [[14.0], [0.0]])
     """
 
@@ -54,7 +54,7 @@ def compact_features(x: Tensor) -> Tensor | SparseFeatures:
     return x if dense else SparseFeatures.from_dense(x)
 
 
-def times(x: Tensor | SparseFeatures, weight: Tensor) -> Tensor:
+def feature_matmul(x: Tensor | SparseFeatures, weight: Tensor) -> Tensor:
     """X Wᵀ for weight ``[D, F]``, ``[N, D]``, in its type."""
     if isinstance(x, Tensor):
         return linear(x.to(weight.dtype), weight)

@@ -13,7 +13,7 @@ from pdgnn.graph import Graph
 from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
 from pdgnn.nn.models import ModelSpec, Weight, model_spec
 from pdgnn.ops import Edges
-from pdgnn.rewiring import Scope, check_scope, rewire
+from pdgnn.rewiring import Reach, check_reach, rewire
 from pdgnn.spectrum import eigenpairs
 
 __all__ = ["GraphInputs", "edge_weights", "prepare"]
@@ -50,7 +50,7 @@ def prepare(
     alpha: float = 1.0,
     gamma: float = 1.0,
     rewired: bool = False,
-    scope: Scope = "all",
+    reach: Reach = "all",
     phi: Tensor | ArrayLike | None = None,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
@@ -75,10 +75,10 @@ def prepare(
     spec = model_spec(name)
     check_alpha(alpha)
     check_gamma(gamma)
-    check_scope(scope)
+    check_reach(reach)
     if (rewired or spec.features) and phi is None:
         phi = eigenpairs(g, gamma=gamma).eigenvectors(alpha)[:, 0]
-    used = rewire(g, scope=scope, phi=phi) if rewired else g
+    used = rewire(g, reach=reach, phi=phi) if rewired else g
     index = _edge_index(used, spec)  # [2, E]
     edges = Edges.from_edge_index(index, num_nodes=g.num_nodes).trimmed()
     weight, attr = None, None

@@ -8,10 +8,10 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from pdgnn.errors import InputError
-from pdgnn.nn.backbone import Noisy, checked_pass
-from pdgnn.nn.blocks import Attention, Pass, gelu
+from pdgnn.nn.backbone import SeededModule, checked_context
+from pdgnn.nn.blocks import Attention, Context, gelu
 from pdgnn.nn.checks import positive
-from pdgnn.nn.features import SparseFeatures, times
+from pdgnn.nn.features import SparseFeatures, feature_matmul
 from pdgnn.ops import Edges, activate, aggregate
 
 __all__ = ["Plain", "PlainAggregate", "PlainAttend", "PlainFactory", "PlainLinear"]
@@ -27,9 +27,9 @@ class PlainLinear(nn.Module):
         super().__init__()
         self.lin = nn.Linear(in_channels, out_channels)
 
-    def forward(self, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor | SparseFeatures, context: Context) -> Tensor:
         """``[N, in]`` to ``[N, out]``."""
-        return gelu(self.lin, x, shared.noise)
+        return gelu(self.lin, x, context.noise)
 
 
 class PlainAggregate(nn.Module):
@@ -39,13 +39,13 @@ class PlainAggregate(nn.Module):
         super().__init__()
         self.lin = nn.Linear(in_channels, out_channels)
 
-    def forward(self, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor | SparseFeatures, context: Context) -> Tensor:
         """``[N, in]`` and edge_weight ``[E]`` to ``[N, out]``."""
-        if shared.edge_weight is None:
+        if context.edge_weight is None:
             raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
-        h = times(x, self.lin.weight)
-        message = aggregate(h[:, None], shared.edge_weight[:, None], shared.edges).squeeze(1)
-        return activate(message, self.lin.bias, noise=shared.noise.draw())
+        h = feature_matmul(x, self.lin.weight)
+        message = aggregate(h[:, None], context.edge_weight[:, None], context.edges).squeeze(1)
+        return activate(message, self.lin.bias, noise=context.noise.draw())
 
 
 class PlainAttend(nn.Module):
@@ -59,13 +59,13 @@ class PlainAttend(nn.Module):
         self.attention = Attention(out_channels, heads, edge_dim=edge_dim)
         self.attention.draw()
 
-    def forward(self, x: Tensor | SparseFeatures, shared: Pass) -> Tensor:
+    def forward(self, x: Tensor | SparseFeatures, context: Context) -> Tensor:
         """``[N, in]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, out]``."""
-        _, message = self.attention(times(x, self.lin.weight), None, shared)
-        return activate(message, self.lin.bias, noise=shared.noise.draw())
+        _, message = self.attention(feature_matmul(x, self.lin.weight), None, context)
+        return activate(message, self.lin.bias, noise=context.noise.draw())
 
 
-class Plain(Noisy):
+class Plain(SeededModule):
     """`depth` plain layers, then Linear.
 
     >>> import torch
@@ -104,8 +104,8 @@ class Plain(Noisy):
     ) -> Tensor:
         """``[N, in_channels]`` to ``[N, out_channels]``; see :class:`~pdgnn.nn.Backbone`."""
         dtype = self.lin_out.weight.dtype
-        shared = checked_pass(x.shape[0], edges, edge_weight, edge_attr, dtype, self.noise())
+        context = checked_context(x.shape[0], edges, edge_weight, edge_attr, dtype, self.noise())
         for layer in self.layers:
-            x = self.through(layer, x, shared)
+            x = self.through(layer, x, context)
         out: Tensor = self.lin_out(x)
         return out

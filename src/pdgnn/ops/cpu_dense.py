@@ -15,7 +15,7 @@ from torch import Tensor
 from pdgnn.ops import cpu_numba, reference
 from pdgnn.ops import cpu_rows as kernels
 from pdgnn.ops.cpu_numba import Array, Arrays
-from pdgnn.ops.reference import Noise
+from pdgnn.ops.reference import DropoutState
 
 __all__ = [
     "activate",
@@ -45,7 +45,7 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int, first:
 
 
 def activate(
-    h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None, row: int = 0
+    h: Tensor, bias: Tensor, residual: Tensor | None, noise: DropoutState | None, row: int = 0
 ) -> Tensor:
     """GELU(u) or residual + u of u = dropout(h + bias): :func:`pdgnn.ops.reference.activate`.
 
@@ -63,7 +63,7 @@ def activate(
 
 
 def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None, row: int = 0
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: DropoutState | None, row: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h and bias: :func:`pdgnn.ops.reference.activate_backward`."""
     if not _alike(g, h, bias):
@@ -205,7 +205,7 @@ def _scalar(value: float, x: Tensor) -> np.floating[Any]:
     return np.float32(value) if x.dtype == torch.float32 else np.float64(value)
 
 
-def _noise(noise: Noise | None, batch: int, first: int) -> Arrays:
+def _noise(noise: DropoutState | None, batch: int, first: int) -> Arrays:
     """p, seed and step ``[B]``, the layer and the first element; empty if there is no noise."""
     if noise is None:
         return _SILENCE

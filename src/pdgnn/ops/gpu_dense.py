@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from pdgnn.ops import gpu_rows as kernels
-from pdgnn.ops.reference import Noise
+from pdgnn.ops.reference import DropoutState
 
 __all__ = [
     "acc",
@@ -81,7 +81,7 @@ def acc(x: Tensor) -> Any:
     return tl.float64 if x.dtype == torch.float64 else tl.float32
 
 
-def _noise(noise: Noise | None, instead: Tensor) -> tuple[Any, ...]:
+def _noise(noise: DropoutState | None, instead: Tensor) -> tuple[Any, ...]:
     """Pointers to rate, seed and step, the stride of the step from run to run, and the layer."""
     if noise is None:
         return instead, instead, instead, 0, 0
@@ -141,7 +141,7 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Ten
 
 
 def activate(
-    h: Tensor, bias: Tensor, residual: Tensor | None, noise: Noise | None, row: int = 0
+    h: Tensor, bias: Tensor, residual: Tensor | None, noise: DropoutState | None, row: int = 0
 ) -> Tensor:
     """GELU(dropout(h + bias)), or residual + dropout(h + bias), in one pass."""
     h, bias = h.contiguous(), bias.contiguous()
@@ -159,7 +159,7 @@ def activate(
 
 
 def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: Noise | None, row: int = 0
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: DropoutState | None, row: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h and bias; see :func:`pdgnn.ops.reference.activate_backward`."""
     g, h, bias = g.contiguous(), h.contiguous(), bias.contiguous()

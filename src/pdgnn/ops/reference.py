@@ -14,7 +14,7 @@ from torch import Tensor
 
 Structure = Sequence[Tensor]
 """rowptr, col, row, t_rowptr, t_row, t_slot, parts, t_parts of :class:`~pdgnn.ops.edges.Edges`."""
-Noise = tuple[Tensor, Tensor, Tensor, int]
+DropoutState = tuple[Tensor, Tensor, Tensor, int]
 """p, seed, step and layer of :func:`dropout`."""
 Drop = Callable[[Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
@@ -234,7 +234,7 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int, first:
     return torch.where(keep, flat * scale[:, None], 0.0).reshape(x.shape)
 
 
-def _noised(h: Tensor, bias: Tensor, noise: Noise | None, row: int, drop: Drop) -> Tensor:
+def _noised(h: Tensor, bias: Tensor, noise: DropoutState | None, row: int, drop: Drop) -> Tensor:
     u = h + bias[:, None]
     return u if noise is None else drop(u, *noise, row * h.shape[2])
 
@@ -243,7 +243,7 @@ def activate(
     h: Tensor,
     bias: Tensor,
     residual: Tensor | None,
-    noise: Noise | None,
+    noise: DropoutState | None,
     row: int = 0,
     drop: Drop = dropout,
 ) -> Tensor:
@@ -262,7 +262,7 @@ def activate_backward(
     h: Tensor,
     bias: Tensor,
     gelu: bool,
-    noise: Noise | None,
+    noise: DropoutState | None,
     row: int = 0,
     drop: Drop = dropout,
 ) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdgnn.experiments.figure1 import Curve, Figure1
-from pdgnn.output import whole_file
+from pdgnn.io.write import whole_file
 from pdgnn.report.plots import INK, need_matplotlib, write_figure
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.inspection import Inspection
-from pdgnn.output import whole_file
-from pdgnn.sources import Source
-from pdgnn.terminal import one_line
+from pdgnn.io.sources import Source
+from pdgnn.io.write import whole_file
+from pdgnn.report.escape import one_line
+from pdgnn.report.inspection import Inspection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,8 +84,8 @@ def write_figure(figure: Figure, target: Path | TextIO, kind: str) -> None:
 def embedding_figure(source: Source, facts: Inspection) -> Figure:
     """The largest component, placed at (φ1, φ2) and sorted along φ1, coloured by class.
 
-    `facts` is what :func:`~pdgnn.inspection.inspect_graph` found in `source` with ``k=2``. Without
-    labels the colour is φ1.
+    `facts` is what :func:`~pdgnn.report.inspection.inspect_graph` found in `source` with ``k=2``.
+    Without labels the colour is φ1.
     """
     need_matplotlib()
     from matplotlib.figure import Figure

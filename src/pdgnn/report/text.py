@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pdgnn.graph import GraphReport
-from pdgnn.inspection import Inspection, plain_words
-from pdgnn.terminal import one_line
+from pdgnn.report.escape import one_line
+from pdgnn.report.inspection import Inspection, plain_words
 
 __all__ = ["inspection_text"]
 
@@ -111,9 +111,9 @@ def _rewiring(facts: Inspection) -> Iterator[tuple[str, str]]:
         f"{one_line(node.id)}{number}, of degree {_number(node.degree)}, "
         f"at α = {node.alpha:g}, γ = {node.gamma:g}",
     )
-    for scope, added in rewiring.items():
+    for reach, added in rewiring.items():
         edges = f"{added.edges:,} edge{'' if added.edges == 1 else 's'}"
-        yield f"scope {scope}", f"would add {edges} ({added.share:.1%} more)"
+        yield f"reach {reach}", f"would add {edges} ({added.share:.1%} more)"
 
 
 def _number(value: float) -> str:

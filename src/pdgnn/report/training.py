@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pdgnn.nn.models import MODELS
-from pdgnn.terminal import one_line
+from pdgnn.report.escape import one_line
 from pdgnn.training.spec import RunSpec
 from pdgnn.training.summary import Summary, chosen
 
@@ -55,7 +55,7 @@ def setting(row: Summary) -> str:
 
 def _model(spec: RunSpec) -> str:
     name = MODELS[spec.model].name
-    far = ", far" if spec.scope == "far" else ""
+    far = ", far" if spec.reach == "far" else ""
     return f"{name} (rewired{far})" if spec.rewired else name
 
 

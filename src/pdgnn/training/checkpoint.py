@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pdgnn.atomic import replacing
 from pdgnn.errors import InputError
+from pdgnn.io.atomic import replacing
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.state import RunState
 

@@ -17,7 +17,7 @@ from pdgnn.nn.models import build
 from pdgnn.nn.plain import Plain
 from pdgnn.training.metrics import scores
 from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import AdamW, Leaves, RunState, flat_parameters
+from pdgnn.training.state import AdamW, RunState, StackedParameters, flat_parameters
 from pdgnn.training.task import Task
 
 __all__ = ["Group", "dtype_of", "matmul_precision"]
@@ -80,7 +80,7 @@ class Group:
         self._steps = torch.tensor([spec.steps for spec in specs], device=device)
         patience = [min(spec.patience or NEVER, NEVER) for spec in specs]
         self._patience = torch.tensor(patience, device=device)
-        self._leaves = Leaves(
+        self._leaves = StackedParameters(
             self.state.parameters,
             self._model,
             narrow=torch.bfloat16 if first.precision == "bfloat16" else None,

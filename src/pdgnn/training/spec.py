@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
 from pdgnn.nn.models import MODELS
-from pdgnn.rewiring import Scope, check_scope
+from pdgnn.rewiring import Reach, check_reach
 
 __all__ = ["PRECISIONS", "RunResult", "RunSpec"]
 
@@ -28,7 +28,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
 class RunSpec:
     """One run: a model, its data and its hyperparameters. The defaults are the paper's protocol.
 
-    `dataset` is whatever :func:`pdgnn.sources.open_source` opens, or a key of the tasks given to
+    `dataset` is whatever :func:`pdgnn.io.sources.open_source` opens, or a key of the tasks given to
     :func:`~pdgnn.training.train`. α and γ count where the model or the rewiring uses them.
 
     >>> spec = RunSpec(dataset="minesweeper", model="pd-gat", depth=5, gamma=0.4, alpha=0.2)
@@ -46,7 +46,7 @@ class RunSpec:
     alpha: float = 1.0
     gamma: float = 1.0
     rewired: bool = False
-    scope: Scope = "all"
+    reach: Reach = "all"
     lr: float = 3e-5
     weight_decay: float = 0.0
     dropout: float = 0.2
@@ -59,7 +59,7 @@ class RunSpec:
         if not isinstance(self.dataset, str) or not self.dataset:
             raise InputError(f"dataset must be a name or a file, not {self.dataset!r}")
         _check_choice("model", self.model, tuple(MODELS))
-        check_scope(self.scope)
+        check_reach(self.reach)
         _check_choice("precision", self.precision, PRECISIONS)
         for name in ("depth", "width", "heads", "steps"):
             self._set(name, _whole(name, getattr(self, name), 1))

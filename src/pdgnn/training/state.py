@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pdgnn.errors import InputError
 from pdgnn.ops.backends import kernels_for
 
-__all__ = ["AdamW", "Leaves", "RunState", "flat_parameters", "views"]
+__all__ = ["AdamW", "RunState", "StackedParameters", "flat_parameters", "views"]
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 """AdamW's, as in torch."""
@@ -119,7 +119,7 @@ def views(flat: Tensor, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
     return parts
 
 
-class Leaves:
+class StackedParameters:
     """What R models like `model` are applied with: leaves ``[R, ...]`` that follow their `rows`.
 
     With the type `narrow` they follow in that type, but for those whose names begin with one of

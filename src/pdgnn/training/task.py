@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
-from pdgnn.sources import PARTS, Source, open_source
+from pdgnn.io.sources import PARTS, Source, open_source
 
 __all__ = ["Task"]
 

@@ -205,7 +205,7 @@ class _Job:
 
     def _prepared(self, spec: RunSpec) -> GraphInputs:
         """Edges and what they carry; the same object for runs that share them."""
-        rewiring = spec.scope if spec.rewired else None
+        rewiring = spec.reach if spec.rewired else None
         scope = (spec.alpha, spec.gamma, rewiring) if spec.scoped else ()
         key = (spec.dataset, spec.model, dtype_of(spec), *scope)
         if key not in self._inputs:
@@ -215,7 +215,7 @@ class _Job:
                 alpha=spec.alpha,
                 gamma=spec.gamma,
                 rewired=spec.rewired,
-                scope=spec.scope,
+                reach=spec.reach,
                 phi=self._phi(spec),
                 dtype=dtype_of(spec),
             )

@@ -53,7 +53,7 @@ def train_in_workers(job: _Job, shares: Sequence[list[RunSpec]], workers: int) -
     second signal does not wait.
     """
     workers = min(workers, len(shares))
-    crew = _Crew(job, shares, workers)
+    crew = WorkerPool(job, shares, workers)
     with signals_between_steps() as between:
         try:
             crew.start(workers)
@@ -92,7 +92,7 @@ class _Worker:
         )
 
 
-class _Crew:
+class WorkerPool:
     """The workers as the parent sees them, and the runs that wait for one."""
 
     def __init__(self, job: _Job, shares: Sequence[list[RunSpec]], workers: int) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from pdgnn.errors import InputError
-from pdgnn.files.raw import RawGraph, brief
-from pdgnn.files.table import choose_columns, graph_from_table
+from pdgnn.io.raw import RawGraph, brief
+from pdgnn.io.table import choose_columns, graph_from_table
 
 __all__ = ["read_parquet"]
 
 
 def read_parquet(path: Path) -> RawGraph:
-    """Read an edge list whose columns are chosen as :mod:`pdgnn.files.table` says."""
+    """Read an edge list whose columns are chosen as :mod:`pdgnn.io.table` says."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pdgnn import Graph, InputError
-from pdgnn.inspection import inspect_graph
+from pdgnn.io.sources import Source, open_source
 from pdgnn.report import plots
+from pdgnn.report.inspection import inspect_graph
 from pdgnn.report.plots import draw_embedding, embedding_figure
-from pdgnn.sources import Source, open_source
 
 PATH = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])
 MAGIC = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}

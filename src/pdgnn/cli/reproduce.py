@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from pdgnn.cli_options import Device
-from pdgnn.cli_progress import WorkersOption, trained_with_progress
-from pdgnn.terminal import tell, wrapped_errors
+from pdgnn.cli.options import Device
+from pdgnn.cli.progress import WorkersOption, trained_with_progress
+from pdgnn.cli.terminal import tell, wrapped_errors
 
 __all__ = ["reproduce_command"]
 
@@ -45,8 +45,8 @@ def reproduce_command(
     """
     with wrapped_errors():
         from pdgnn.experiments.figure1 import FULL, QUICK, figure1, figure1_specs
-        from pdgnn.output import whole_file
-        from pdgnn.provenance import recorded
+        from pdgnn.experiments.provenance import recorded
+        from pdgnn.io.write import whole_file
         from pdgnn.report.figure1 import draw_figure1
         from pdgnn.report.plots import need_matplotlib
         from pdgnn.training.checkpoint import RunFolder

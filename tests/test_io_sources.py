@@ -7,7 +7,7 @@ import pytest
 
 from filing import npz
 from pdgnn import Graph, InputError
-from pdgnn.sources import open_file, open_source
+from pdgnn.io.sources import open_file, open_source
 
 
 def test_a_generated_board_comes_with_everything():

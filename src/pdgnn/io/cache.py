@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pdgnn.atomic import replacing
 from pdgnn.errors import InputError
-from pdgnn.files.npz import plain_arrays
+from pdgnn.io.atomic import replacing
+from pdgnn.io.npz import plain_arrays
 
 __all__ = ["cache_folder", "read_arrays", "write_arrays"]
 

@@ -17,10 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pdgnn.atomic import replacing
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
-from pdgnn.sources import Source
+from pdgnn.io.atomic import replacing
+from pdgnn.io.sources import Source
 
 __all__ = ["GRAPH_SUFFIXES", "check_output", "whole_file", "write_graph"]
 

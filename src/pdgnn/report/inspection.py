@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pdgnn import homophily
 from pdgnn.errors import ConvergenceError, InputError
 from pdgnn.graph import Graph
+from pdgnn.io.sources import PARTS, Source
 from pdgnn.laplacian import check_alpha, check_gamma
-from pdgnn.rewiring import Scope, gradient_node, rewire
-from pdgnn.sources import PARTS, Source
+from pdgnn.rewiring import Reach, gradient_node, rewire
 from pdgnn.spectrum import Spectrum, eigenpairs_path
 
 __all__ = ["Added", "Eigenvalue", "GradientNode", "Inspection", "inspect_graph", "plain_words"]
@@ -31,7 +31,7 @@ MEASURES: dict[str, Callable[[Graph, NDArray[np.int64]], float]] = {
     "adjusted": homophily.adjusted,
     "label_informativeness": homophily.label_informativeness,
 }
-SCOPES: tuple[Scope, ...] = ("all", "far")
+REACHES: tuple[Reach, ...] = ("all", "far")
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,8 @@ def _gradient_node(g: Graph, phi: NDArray[np.float64], alpha: float, gamma: floa
 
 
 def _rewiring(g: Graph, phi: NDArray[np.float64]) -> dict[str, Added]:
-    counts = {scope: rewire(g, scope=scope, phi=phi).added.shape[1] for scope in SCOPES}
-    return {scope: Added(n, n / g.num_edges) for scope, n in counts.items()}
+    counts = {reach: rewire(g, reach=reach, phi=phi).added.shape[1] for reach in REACHES}
+    return {reach: Added(n, n / g.num_edges) for reach, n in counts.items()}
 
 
 def plain_words(facts: Inspection) -> list[str]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pdgnn.errors import InputError
-from pdgnn.files.raw import RawGraph, brief
-from pdgnn.files.table import (
+from pdgnn.io.raw import RawGraph, brief
+from pdgnn.io.table import (
     column_role,
     graph_from_table,
     is_integer_text,

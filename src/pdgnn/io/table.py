@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.files.raw import RawGraph, checked_weights, largest_id_allowed
+from pdgnn.io.raw import RawGraph, checked_weights, largest_id_allowed
 
 __all__ = [
     "choose_columns",

@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Device", "GraphArgument", "RootOption", "ScopeOption"]
+__all__ = [
+    "AlphaOption",
+    "Device",
+    "DeviceOption",
+    "GammaOption",
+    "GraphArgument",
+    "ReachOption",
+    "RootOption",
+]
 
 
 class Device(StrEnum):
@@ -18,7 +26,7 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
-class ScopeOption(StrEnum):
+class ReachOption(StrEnum):
     """Which nodes are joined to the gradient node."""
 
     all = "all"
@@ -40,3 +48,6 @@ RootOption = Annotated[
         help="Folder of the datasets; else PDGNN_DATA, else ~/.cache/pdgnn.", show_default=False
     ),
 ]
+AlphaOption = Annotated[float, typer.Option(help="α of L^(α,γ), in [0, 1].")]
+GammaOption = Annotated[float, typer.Option(help="γ of L^(α,γ), in [0, 1].")]
+DeviceOption = Annotated[Device, typer.Option(help="Where eigenvalues are computed.")]

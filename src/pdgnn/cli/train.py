@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdgnn.cli_options import Device, GraphArgument, RootOption, ScopeOption
-from pdgnn.cli_progress import WorkersOption, trained_with_progress
-from pdgnn.terminal import show, tell, working, wrapped_errors
+from pdgnn.cli.options import Device, GraphArgument, ReachOption, RootOption
+from pdgnn.cli.progress import WorkersOption, trained_with_progress
+from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
     from pdgnn.training import RunResult, RunSpec, Task
@@ -63,9 +63,9 @@ def train_command(
     rewired: Annotated[
         bool, typer.Option("--rewired", help="Train on the rewired graph of each (α, γ).")
     ] = False,
-    scope: Annotated[
-        ScopeOption, typer.Option(help="Which nodes --rewired joins to the gradient node.")
-    ] = ScopeOption.all,
+    reach: Annotated[
+        ReachOption, typer.Option(help="Which nodes --rewired joins to the gradient node.")
+    ] = ReachOption.all,
     precision: Annotated[
         Precision, typer.Option(help="Arithmetic; tf32 and bfloat16 are for GPUs.")
     ] = Precision.float32,
@@ -126,7 +126,7 @@ def train_command(
                 steps=steps,
                 patience=patience,
                 rewired=rewired,
-                scope=scope.value,
+                reach=reach.value,
                 precision=precision.value,
             ),
             _words("--model", model),
@@ -234,7 +234,7 @@ def _check_places(
 ) -> None:
     from pdgnn.devices import check_device
     from pdgnn.errors import InputError
-    from pdgnn.output import check_output
+    from pdgnn.io.write import check_output
 
     check_device(device, what="runs train")
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -269,7 +269,7 @@ def _print_results(task: Task, rows: Sequence[Summary], as_json: bool) -> None:
 def _write_report(path: Path, task: Task, rows: Sequence[Summary]) -> None:
     import shlex
 
-    from pdgnn.output import whole_file
+    from pdgnn.io.write import whole_file
     from pdgnn.report.page import training_page
 
     command = shlex.join(["pdgnn", *sys.argv[1:]])
@@ -286,7 +286,7 @@ def _write_curves(path: Path, results: Sequence[RunResult]) -> None:
     import csv
     import math
 
-    from pdgnn.output import whole_file
+    from pdgnn.io.write import whole_file
 
     with (
         whole_file(path) as partial,

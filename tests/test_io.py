@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from filing import graphml, npz, parquet
 from pdgnn import Graph, InputError
-from pdgnn.files import read_graph_file
+from pdgnn.io import read_graph_file
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pdgnn import Graph, InputError, rewire
-from pdgnn.files import read_graph_file
-from pdgnn.output import GRAPH_SUFFIXES, WRITERS, check_output, whole_file, write_graph
-from pdgnn.sources import Source
+from pdgnn.io import read_graph_file
+from pdgnn.io.sources import Source
+from pdgnn.io.write import GRAPH_SUFFIXES, WRITERS, check_output, whole_file, write_graph
 from strategies import graphs
 
 EDGE_LISTS = (".csv", ".tsv", ".parquet")

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from pdgnn.datasets import REGISTRY, load
 from pdgnn.errors import InputError
-from pdgnn.files import READERS, read_graph_file
-from pdgnn.files.npz import SPLITS
 from pdgnn.graph import Graph
+from pdgnn.io import READERS, read_graph_file
+from pdgnn.io.npz import SPLITS
 
 __all__ = ["PARTS", "Source", "open_file", "open_source"]
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdgnn import Graph, InputError
-from pdgnn.inspection import Added, inspect_graph, plain_words
-from pdgnn.sources import Source, open_source
+from pdgnn.io.sources import Source, open_source
+from pdgnn.report.inspection import Added, inspect_graph, plain_words
 from strategies import graphs
 
 PATH = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.files.raw import RawGraph, brief, checked_weights, largest_id_allowed
+from pdgnn.io.raw import RawGraph, brief, checked_weights, largest_id_allowed
 
 __all__ = ["parse_npz", "plain_arrays", "read_npz"]
 

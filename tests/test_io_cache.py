@@ -18,7 +18,7 @@ import pytest
 
 from oracle import by_hand, lobes, vector_error
 from pdgnn import Graph, eigenpairs, eigenpairs_path, spectrum
-from pdgnn.cache import cache_folder, read_arrays, write_arrays
+from pdgnn.io.cache import cache_folder, read_arrays, write_arrays
 
 PATH = Graph.from_networkx(nx.path_graph(6))
 
@@ -368,7 +368,7 @@ for turn in range(60):
 
 
 def test_writers_at_once_leave_one_whole_file(folder):
-    source = importlib.util.find_spec("pdgnn.cache").origin
+    source = importlib.util.find_spec("pdgnn.io.cache").origin
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, source, str(number)],

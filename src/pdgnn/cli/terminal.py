@@ -14,23 +14,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from pdgnn.errors import PdgnnError
+from pdgnn.report.escape import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["one_line", "prepare_process", "show", "tell", "working", "wrapped_errors"]
+__all__ = ["prepare_process", "show", "tell", "working", "wrapped_errors"]
 
 BROKEN_PIPE = 128 + 13  # as shells report it
 PLAIN_WIDTH = 100
-
-
-def one_line(text: object) -> str:
-    """Text that stays on its line and gives the terminal no orders, whatever a file holds.
-
-    >>> one_line("a\\nb\\x1b[31m")
-    'a b [31m'
-    """
-    return "".join(c if c.isprintable() else " " for c in str(text))
 
 
 def show(*parts: RenderableType) -> None:

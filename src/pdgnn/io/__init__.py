@@ -10,11 +10,11 @@ from os import PathLike
 from pathlib import Path
 
 from pdgnn.errors import InputError
-from pdgnn.files.graphml import read_graphml
-from pdgnn.files.npz import read_npz
-from pdgnn.files.parquet import read_parquet
-from pdgnn.files.raw import RawGraph
-from pdgnn.files.text import read_text
+from pdgnn.io.graphml import read_graphml
+from pdgnn.io.npz import read_npz
+from pdgnn.io.parquet import read_parquet
+from pdgnn.io.raw import RawGraph
+from pdgnn.io.text import read_text
 
 __all__ = ["RawGraph", "read_graph_file"]
 
@@ -37,10 +37,10 @@ def read_graph_file(path: str | PathLike[str]) -> RawGraph:
     """Read an edge list, a benchmark ``.npz`` or a GraphML file, as its suffix says.
 
     - ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.edges``, ``.edgelist``, ``.parquet``:
-      edge lists of two columns (source, target) or three (weight); see :mod:`pdgnn.files.table`.
+      edge lists of two columns (source, target) or three (weight); see :mod:`pdgnn.io.table`.
     - ``.npz``: the arrays of the heterophilous benchmark, or ``edges`` alone; see
-      :mod:`pdgnn.files.npz`.
-    - ``.graphml``: nodes, edges and their attribute ``weight``; see :mod:`pdgnn.files.graphml`.
+      :mod:`pdgnn.io.npz`.
+    - ``.graphml``: nodes, edges and their attribute ``weight``; see :mod:`pdgnn.io.graphml`.
 
     Whatever is wrong with the file is one :class:`~pdgnn.errors.InputError` that names it.
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.files.raw import RawGraph, brief, checked_weights
+from pdgnn.io.raw import RawGraph, brief, checked_weights
 
 __all__ = ["read_graphml"]
 

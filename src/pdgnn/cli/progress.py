@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pdgnn.terminal import tell
+from pdgnn.cli.terminal import tell
 
 if TYPE_CHECKING:
     from pdgnn.training import Progress, RunResult, RunSpec, Task

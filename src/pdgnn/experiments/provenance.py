@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pdgnn.atomic import replacing
 from pdgnn.errors import InputError
+from pdgnn.io.atomic import replacing
 
 __all__ = ["PACKAGES", "Row", "call", "machine", "read_rows", "recorded", "write_rows"]
 
