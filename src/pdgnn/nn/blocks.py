@@ -179,7 +179,9 @@ class AggregateBlock(nn.Module):
         """``[N, D]`` and edge_weight ``[E]`` to ``[N, D]``."""
         weight = context.edge_weight
         if weight is None:
-            raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
+            raise InputError(
+                "this model weighs its messages; give edge_weight, see nn.graph_inputs"
+            )
         message = aggregate(x[:, None], weight[:, None], context.edges).squeeze(
             1
         )  # [N, 1, D] and back

@@ -42,7 +42,9 @@ class PlainAggregate(nn.Module):
     def forward(self, x: Tensor | SparseFeatures, context: Context) -> Tensor:
         """``[N, in]`` and edge_weight ``[E]`` to ``[N, out]``."""
         if context.edge_weight is None:
-            raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
+            raise InputError(
+                "this model weighs its messages; give edge_weight, see nn.graph_inputs"
+            )
         h = feature_matmul(x, self.lin.weight)
         message = aggregate(h[:, None], context.edge_weight[:, None], context.edges).squeeze(1)
         return activate(message, self.lin.bias, noise=context.noise.draw())
