@@ -2,6 +2,7 @@
 
 from pdgnn.nn.backbone import Backbone, SeededModule
 from pdgnn.nn.conv import PDGATConv, PDGCNConv
+from pdgnn.nn.dropout import Dropout
 from pdgnn.nn.features import SparseFeatures, compact_features
 from pdgnn.nn.inputs import graph_inputs
 from pdgnn.nn.models import PDGAT, PDGCN
@@ -10,6 +11,7 @@ __all__ = [
     "PDGAT",
     "PDGCN",
     "Backbone",
+    "Dropout",
     "PDGATConv",
     "PDGCNConv",
     "SeededModule",
