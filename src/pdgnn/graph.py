@@ -178,7 +178,8 @@ class Graph:
     @cached_property
     def degree(self) -> NDArray[np.float64]:
         """The (weighted) degree d_i = Σ_j a_ij of each node, ``[N]``."""
-        degree = np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
+        row = self._adjacency.tocoo(copy=False).coords[0]
+        degree = np.bincount(row, weights=self._adjacency.data, minlength=self.num_nodes)
         degree.flags.writeable = False
         return degree
 
@@ -200,8 +201,18 @@ class Graph:
     @cached_property
     def components(self) -> NDArray[np.int64]:
         """The connected component of each node, ``[N]``, numbered in order of first appearance."""
-        _, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
-        return np.asarray(labels, dtype=np.int64)
+        if self.num_nodes <= 2 * self._adjacency.nnz:
+            return _component_labels(self._adjacency)
+        nodes, small = _compact(self.edge_index.numpy())
+        labels = _component_labels(sp.csr_array((self._adjacency.data, small), 2 * nodes.shape))
+        lowest = nodes[np.unique(labels, return_index=True)[1]]  # of each component with edges
+        starts = np.ones(self.num_nodes, dtype=bool)  # whether a component starts at this node
+        starts[nodes] = False
+        starts[lowest] = True
+        components = np.cumsum(starts)
+        components -= 1
+        components[nodes] = components[lowest[labels]]
+        return components
 
     @cached_property
     def num_components(self) -> int:
@@ -215,7 +226,8 @@ class Graph:
         digest = hashlib.blake2b(digest_size=16)
         digest.update(np.int64(self.num_nodes).tobytes())
         for part, dtype in ((a.indptr, np.int64), (a.indices, np.int64), (a.data, np.float64)):
-            digest.update(np.ascontiguousarray(part, dtype=dtype).tobytes())
+            for start in range(0, part.size, 1 << 20):  # no second copy of it all
+                digest.update(np.ascontiguousarray(part[start : start + (1 << 20)], dtype=dtype))
         return digest.hexdigest()
 
     def has_edge(self, i: int, j: int) -> bool:
@@ -315,7 +327,38 @@ def _checked_weight(edge_weight: Tensor | ArrayLike, num_entries: int) -> NDArra
 def _undirected_simple(
     index: NDArray[np.int64], weight: NDArray[np.float64] | None, n: int
 ) -> tuple[sp.csr_array, GraphReport]:
-    """The symmetric CSR matrix of the edges, loop-free and merged, and what that changed."""
+    """The symmetric CSR matrix of the edges, loop-free and merged, and what that changed.
+
+    Where most nodes have no edge, the matrix is built for those that have one: a node without
+    costs 4 bytes (8 beyond 2^31 nodes), its place in `indptr`.
+    """
+    if n <= 2 * index.size:
+        return _symmetric(index, weight, n)
+    nodes, small = _compact(index)
+    adjacency, report = _symmetric(small, weight, nodes.size)
+    return _spread(adjacency, nodes, n), report
+
+
+def _compact(index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The nodes that occur in ``[2, E]``, ascending, and the same edges between 0, 1, 2, ...
+
+    >>> nodes, small = _compact(np.array([[7, 9], [9, 2]]))
+    >>> nodes.tolist(), small.tolist()
+    ([2, 7, 9], [[1, 2], [2, 0]])
+    """
+    nodes, small = np.unique(index, return_inverse=True)
+    return nodes, small.reshape(2, -1)
+
+
+def _component_labels(adjacency: sp.csr_array) -> NDArray[np.int64]:
+    """The connected component of each row, numbered in order of first appearance."""
+    _, labels = sp.csgraph.connected_components(adjacency, directed=False)
+    return np.asarray(labels, dtype=np.int64)
+
+
+def _symmetric(
+    index: NDArray[np.int64], weight: NDArray[np.float64] | None, n: int
+) -> tuple[sp.csr_array, GraphReport]:
     loops = index[0] == index[1]
     keep = ~loops if weight is None else ~loops & (weight > 0)
     zeros = int((~loops).sum() - keep.sum())
@@ -336,6 +379,19 @@ def _undirected_simple(
         unequal_weights=unequal,
     )
     return adjacency, report
+
+
+def _spread(small: sp.csr_array, nodes: NDArray[np.int64], n: int) -> sp.csr_array:
+    """The ``[N, N]`` matrix whose rows and columns `nodes`, ascending, are those of `small`."""
+    dtype = np.int32 if n < 2**31 and small.nnz < 2**31 else np.int64
+    try:
+        indptr = np.zeros(n + 1, dtype=dtype)
+    except (MemoryError, ValueError) as e:
+        raise InputError(f"there is no memory for {n} nodes; number those with edges anew") from e
+    indptr[nodes + 1] = np.diff(small.indptr)
+    np.cumsum(indptr, out=indptr)
+    indices = nodes[small.indices].astype(dtype)
+    return sp.csr_array((small.data, indices, indptr), shape=(n, n))
 
 
 def _largest_weights(
