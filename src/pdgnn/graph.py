@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from pdgnn.errors import InputError
-from pdgnn.io import read_graph_file
+from pdgnn.io import RawGraph, read_graph_file
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -153,9 +153,17 @@ class Graph:
         return cls.from_edge_index(index.T, len(names), values, node_ids=ids)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Graph:
-        """Read a graph from a file: CSV, TSV or Parquet edge list, benchmark ``.npz``, GraphML."""
-        raw = read_graph_file(path)
+    def load(cls, path: str | PathLike[str], *, max_bytes: int | None = None) -> Graph:
+        """Read a graph from a file: CSV, TSV or Parquet edge list, benchmark ``.npz``, GraphML.
+
+        One that unpacks to more than `max_bytes` is refused: by default 8 GB, or a quarter of the
+        machine's memory where that is less; see :func:`pdgnn.io.read_graph_file`.
+        """
+        return cls.from_raw(read_graph_file(path, max_bytes=max_bytes))
+
+    @classmethod
+    def from_raw(cls, raw: RawGraph) -> Graph:
+        """Build from what :func:`pdgnn.io.read_graph_file` reads."""
         return cls.from_edge_index(
             raw.edge_index, raw.num_nodes, raw.edge_weight, node_ids=raw.node_ids
         )
@@ -179,7 +187,8 @@ class Graph:
     def degree(self) -> NDArray[np.float64]:
         """The (weighted) degree d_i = Σ_j a_ij of each node, ``[N]``."""
         row = self._adjacency.tocoo(copy=False).coords[0]
-        degree = np.bincount(row, weights=self._adjacency.data, minlength=self.num_nodes)
+        counts = np.bincount(row, weights=self._adjacency.data, minlength=self.num_nodes)
+        degree = np.asarray(counts, dtype=np.float64)
         degree.flags.writeable = False
         return degree
 
@@ -227,7 +236,8 @@ class Graph:
         digest.update(np.int64(self.num_nodes).tobytes())
         for part, dtype in ((a.indptr, np.int64), (a.indices, np.int64), (a.data, np.float64)):
             for start in range(0, part.size, 1 << 20):  # no second copy of it all
-                digest.update(np.ascontiguousarray(part[start : start + (1 << 20)], dtype=dtype))
+                block = np.ascontiguousarray(part[start : start + (1 << 20)], dtype=dtype)
+                digest.update(block.data)
         return digest.hexdigest()
 
     def has_edge(self, i: int, j: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,17 @@ from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
 
-__all__ = ["RawGraph", "brief", "checked_weights", "largest_id_allowed"]
+__all__ = [
+    "NODE_BYTES",
+    "RawGraph",
+    "brief",
+    "check_size",
+    "checked_weights",
+    "default_max_bytes",
+    "largest_id_allowed",
+]
+
+NODE_BYTES = 16  # what a node without edges counts: its row of the matrix, and its degree or number
 
 
 @dataclass
@@ -32,13 +43,34 @@ class RawGraph:
     masks: dict[str, NDArray[np.bool_]] | None = None
 
 
-def brief(error: Exception) -> str:
-    """The first line of another library's error, short enough for a sentence.
+def brief(error: Exception | str) -> str:
+    """The first line of a text or of another library's error, short enough for a sentence.
 
     >>> brief(ValueError("no magic\\nsome more"))
     'no magic'
     """
     return str(error).partition("\n")[0][:80]
+
+
+def default_max_bytes() -> int:
+    """8 GB, or a quarter of the machine's memory where that is less: what a file may unpack to.
+
+    A quarter, since reading a file and building its graph takes a few times as much for a while.
+    """
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # a system that does not say
+        return 8 * 10**9
+    return min(8 * 10**9, memory // 4)
+
+
+def check_size(size: int, max_bytes: int) -> None:
+    """An error if more than `max_bytes` would have to be held."""
+    if size > max_bytes:
+        raise InputError(
+            f"it holds more than {max_bytes / 1e9:.3g} GB when unpacked, and was not read; "
+            "if it is to be trusted, raise max_bytes (--max-gb)"
+        )
 
 
 def largest_id_allowed(num_edges: int) -> int:
