@@ -230,7 +230,7 @@ def test_bad_graphs_are_one_line():
         ("nan.npz", "nan.npz: node 1 has a feature that is not finite"),
         ("range.npz", "range.npz: edges[0] is [0, 5], but there are 2 nodes"),
         ("folder.csv", "this is a folder"),
-        ("minesweeper-generated:size=0", "size must be a positive integer"),
+        ("minesweeper-generated:size=0", "size must be a whole number of at least 1"),
         ("minesweeper-generated:sise=9", "no option 'sise'"),
     ):
         refused("inspect", name, message=message)
@@ -241,10 +241,10 @@ def test_bad_graphs_are_one_line():
 
 def test_bad_options_are_one_line_before_anything_is_read():
     for words, message in (
-        (["--alpha", "2"], "alpha must lie in [0, 1], not 2.0"),
-        (["--gamma", "nan"], "gamma must lie in [0, 1], not nan"),
-        (["--gammas", "0,x"], "gamma must be a number in [0, 1], not 'x'"),
-        (["--gammas", "0,1.5"], "gamma must lie in [0, 1], not 1.5"),
+        (["--alpha", "2"], "alpha must be a number in [0, 1], not 2.0"),
+        (["--gamma", "nan"], "gamma must be a number in [0, 1], not nan"),
+        (["--gammas", "0,x"], "--gammas takes numbers such as 0,0.5,1, not '0,x'"),
+        (["--gammas", "0,1.5"], "gamma must be a number in [0, 1], not 1.5"),
         (["--gammas", ", "], "--gammas is empty"),
         (["--plot", "a.bmp"], "a.bmp: files of this kind are not written; use .png, .svg, .pdf"),
         (["--plot", "path.csv/a.png"], "path.csv is a file, not a folder"),
@@ -253,7 +253,7 @@ def test_bad_options_are_one_line_before_anything_is_read():
     for words, message in (
         (["-o", "a.xyz"], "a.xyz: files of this kind are not written; use .csv, .tsv"),
         (["-o", "path.csv/a.csv"], "path.csv is a file, not a folder"),
-        (["-o", "a.csv", "--gamma", "-1"], "gamma must lie in [0, 1], not -1.0"),
+        (["-o", "a.csv", "--gamma", "-1"], "gamma must be a number in [0, 1], not -1.0"),
     ):
         refused("rewire", "gone.csv", *words, message=message)
     assert files() == set()

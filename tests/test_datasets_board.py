@@ -151,7 +151,7 @@ def test_options_in_the_name():
         ("size=3x4x5", "cannot read size='3x4x5'"),
         ("seed", "cannot read seed=''"),
         ("seed=1,seed=2", "given seed twice"),
-        ("size=0", "size must be a positive integer"),
+        ("size=0", "size must be a whole number of at least 1, not 0"),
         ("mine_share=2", r"mine_share must be a number in \[0, 1\], not 2.0"),
     ],
 )
@@ -163,11 +163,11 @@ def test_options_that_cannot_be_read(said, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 0}, "positive integer or a pair"),
+        ({"size": 0}, "size must be a whole number of at least 1, not 0"),
         ({"size": 2.5}, "not 2.5"),
         ({"size": True}, "not True"),
         ({"size": (3, 4, 5)}, r"not \(3, 4, 5\)"),
-        ({"size": (3, -1)}, r"not \(3, -1\)"),
+        ({"size": (3, -1)}, "of at least 1, not -1"),
         ({"size": 1}, "a single cell has no edges"),
         ({"mine_share": -0.1}, "mine_share must be a number"),
         ({"mine_share": float("nan")}, "not nan"),
@@ -176,7 +176,7 @@ def test_options_that_cannot_be_read(said, message):
         ({"mine_share": 1.0}, "makes 10000 of 10000 cells mines"),
         ({"size": 3, "mine_share": 0.01}, "change it or size"),
         ({"hidden_share": 1.5}, "hidden_share must be a number"),
-        ({"seed": -1}, "seed must be an integer of 0 or more, not -1"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
         ({"seed": 1.0}, "not 1.0"),
     ],
 )

@@ -139,7 +139,7 @@ def test_full_homophily_keeps_classes_apart_but_for_the_ring():
         ({"edges_per_node": 0}, "edges_per_node must be a whole number of at least 1"),
         ({"num_nodes": 12}, "take 15 or more"),
         ({"feature_std": -1.0}, "feature_std must be a number of at least 0"),
-        ({"seed": -1}, "seed must be an integer of 0 or more"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
     ],
 )
 def test_bad_options(options, message):

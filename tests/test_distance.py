@@ -360,7 +360,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("gamma", [-0.1, 1.1, math.nan])
     def test_gamma(self, gamma):
-        with pytest.raises(InputError, match="gamma must lie in"):
+        with pytest.raises(InputError, match="gamma must be a number in"):
             diffusion_distance(PATH, 0, 1, t=1.0, gamma=gamma)
 
     def test_not_closer(self):

@@ -232,20 +232,27 @@ def test_the_operator_takes_integers_and_composes():
 )
 @pytest.mark.parametrize("name", ["alpha", "gamma"])
 def test_parameters_out_of_range_are_refused(call, name):
-    for value in (-0.1, 1.5, float("nan"), float("inf"), torch.tensor(2.0), -5e-324):
-        with pytest.raises(InputError, match=rf"{name} must lie in \[0, 1\], not "):
-            call(**{name: value})
-    for value in ("half", None, 1j, [0.5]):
+    for value in (
+        -0.1,
+        1.5,
+        float("nan"),
+        float("inf"),
+        torch.tensor(2.0),
+        -5e-324,
+        "half",
+        None,
+        1j,
+    ):
         with pytest.raises(InputError, match=rf"{name} must be a number in \[0, 1\], not "):
             call(**{name: value})
 
 
-@pytest.mark.parametrize("value", [1, True, np.float32(0.25), torch.tensor(0.5)])
+@pytest.mark.parametrize("value", [1, np.float32(0.25), torch.tensor(0.5)])
 def test_any_number_in_range_is_a_parameter(value):
     assert type(check_alpha(value)) is float
     assert np.allclose(diffusion(STAR, value, value), diffusion(STAR, float(value), float(value)))
 
 
 def test_normalizer_checks_gamma():
-    with pytest.raises(InputError, match=r"gamma must lie in \[0, 1\], not 2"):
+    with pytest.raises(InputError, match=r"gamma must be a number in \[0, 1\], not 2"):
         normalizer(STAR, 2)

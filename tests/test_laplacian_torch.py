@@ -153,5 +153,5 @@ def test_gradients_of_many_runs_at_once():
 @pytest.mark.parametrize("name", ["alpha", "gamma"])
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_numbers_out_of_range_are_refused(name, value):
-    with pytest.raises(InputError, match=rf"{name} must lie in \[0, 1\], not "):
+    with pytest.raises(InputError, match=rf"{name} must be a number in \[0, 1\], not "):
         diffusion_weights(EDGE_INDEX, NUM_NODES, **{name: value})

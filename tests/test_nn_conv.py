@@ -214,8 +214,8 @@ def test_bad_edges(conv, edge_index, message):
             lambda: PDGCNConv(3, 4)(X, EDGE_INDEX, degree=torch.ones(4)),
             "degree has shape .4. for 5",
         ),
-        (lambda: PDGCNConv(3, 4, alpha=1.5), r"alpha must lie in \[0, 1\], not 1.5"),
-        (lambda: PDGCNConv(3, 0), "out_channels must be at least 1, not 0"),
+        (lambda: PDGCNConv(3, 4, alpha=1.5), r"alpha must be a number in \[0, 1\], not 1.5"),
+        (lambda: PDGCNConv(3, 0), "out_channels must be a whole number of at least 1, not 0"),
         (lambda: PDGATConv(3, 4)(X, EDGE_INDEX, torch.ones(8, 3)), r"give \[8, 2\], a row of 2"),
         (lambda: PDGATConv(3, 4)(X, EDGE_INDEX, torch.ones(9, 2)), r"edge_attr has shape \[9, 2\]"),
         (
@@ -224,9 +224,9 @@ def test_bad_edges(conv, edge_index, message):
         ),
         (lambda: PDGATConv(3, 4)(X[None], EDGE_INDEX), r"x has shape \[1, 5, 3\]"),
         (lambda: PDGATConv(3, 4)(X, EDGE_INDEX, size=(5, 4)), r"size=\(5, 4\) does not fit x"),
-        (lambda: PDGATConv(3, 4, heads=0), "heads must be at least 1, not 0"),
-        (lambda: PDGATConv(3, 4, heads=2.0), "heads must be a whole number, not 2.0"),
-        (lambda: PDGATConv(3, 4, dropout=1.0), r"dropout must lie in \[0, 1\), not 1.0"),
+        (lambda: PDGATConv(3, 4, heads=0), "heads must be a whole number of at least 1, not 0"),
+        (lambda: PDGATConv(3, 4, heads=2.0), "heads must be a whole number of at least 1, not 2.0"),
+        (lambda: PDGATConv(3, 4, dropout=1.0), r"dropout must be a number in \[0, 1\), not 1.0"),
     ],
 )
 def test_bad_input(call, message):

@@ -167,8 +167,8 @@ def test_a_graph_without_edges():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 2.0}, r"alpha must lie in \[0, 1\], not 2.0"),
-        ({"gamma": -0.5}, r"gamma must lie in \[0, 1\], not -0.5"),
+        ({"alpha": 2.0}, r"alpha must be a number in \[0, 1\], not 2.0"),
+        ({"gamma": -0.5}, r"gamma must be a number in \[0, 1\], not -0.5"),
         ({"reach": "near"}, "reach must be 'all' or 'far', not 'near'"),
         ({"phi": [1.0, 2.0]}, r"phi has shape \[2\]; give one value for each of 4 nodes"),
     ],

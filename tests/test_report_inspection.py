@@ -118,9 +118,9 @@ def test_gammas_are_sorted_and_joined_by_that_of_the_gradient_node():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 2}, "alpha must lie in"),
-        ({"gamma": -1}, "gamma must lie in"),
-        ({"gammas": [0.5, float("nan")]}, "gamma must lie in"),
+        ({"alpha": 2}, "alpha must be a number in"),
+        ({"gamma": -1}, "gamma must be a number in"),
+        ({"gammas": [0.5, float("nan")]}, "gamma must be a number in"),
         ({"device": "cuda"}, "needs a CUDA GPU"),
     ],
 )

@@ -226,9 +226,9 @@ class TestBadInput:
             rewire(PATH, reach="near")
 
     def test_alpha_and_gamma(self):
-        with pytest.raises(InputError, match="alpha must lie in"):
+        with pytest.raises(InputError, match="alpha must be a number in"):
             rewire(PATH, alpha=2.0)
-        with pytest.raises(InputError, match="gamma must lie in"):
+        with pytest.raises(InputError, match="gamma must be a number in"):
             gradient_node(PATH, gamma=-1.0)
 
     def test_phi(self):

@@ -268,7 +268,7 @@ def test_bad_gamma(gamma):
 
 @pytest.mark.parametrize("k", [0, -1, 1.0, True, None, "2"])
 def test_bad_k(k):
-    with pytest.raises(InputError, match="k must be an integer of at least 1, not"):
+    with pytest.raises(InputError, match="k must be a whole number of at least 1, not"):
         eigenpairs(PATH, k=k)
 
 
@@ -303,7 +303,7 @@ def test_gammas_must_be_several():
 
 
 def test_bad_alpha():
-    with pytest.raises(InputError, match=r"alpha must lie in \[0, 1\], not 1.5"):
+    with pytest.raises(InputError, match=r"alpha must be a number in \[0, 1\], not 1.5"):
         eigenpairs(PATH).eigenvectors(1.5)
 
 

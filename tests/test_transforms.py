@@ -97,9 +97,9 @@ class TestEach:
         "kind", [AddSpectralEmbedding, AddDirectionFeatures, RewireToGradientNode]
     )
     def test_bad_options_are_told_at_once(self, kind):
-        with pytest.raises(InputError, match="alpha must lie in"):
+        with pytest.raises(InputError, match="alpha must be a number in"):
             kind(alpha=1.5)
-        with pytest.raises(InputError, match="gamma must lie in"):
+        with pytest.raises(InputError, match="gamma must be a number in"):
             kind(gamma=-0.5)
         with pytest.raises(TypeError):
             kind(1.0)

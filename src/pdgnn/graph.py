@@ -8,7 +8,6 @@ positive weights, and its :class:`GraphReport` says what had to be changed to ge
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -21,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_whole
 from pdgnn.io import RawGraph, read_graph_file
 
 if TYPE_CHECKING:
@@ -301,11 +300,8 @@ def _checked_num_nodes(index: NDArray[np.int64], num_nodes: int | None) -> int:
                 f"the largest id is {largest}, far beyond the {index.shape[1]} edges given; "
                 "renumber the nodes from 0, or pass num_nodes if this is meant"
             )
-    try:
-        num_nodes = operator.index(num_nodes)
-    except TypeError as e:
-        raise InputError(f"num_nodes must be an integer, not {num_nodes!r}") from e
-    if num_nodes < 1:
+    num_nodes = check_whole("num_nodes", num_nodes, 0)
+    if num_nodes == 0:
         raise InputError("the graph has no nodes; give at least one edge, or num_nodes")
     if largest >= num_nodes:
         raise InputError(f"node {largest} does not exist: num_nodes is {num_nodes}")

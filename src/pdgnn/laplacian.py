@@ -11,8 +11,6 @@ without edges has P_ii = 1. At γ = 0, P = I.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
-from pdgnn.errors import InputError
+from pdgnn.errors import check_number
 from pdgnn.graph import Graph
 
 __all__ = [
@@ -36,22 +34,12 @@ __all__ = [
 
 def check_alpha(alpha: float) -> float:
     """`alpha` as a float if it lies in [0, 1]."""
-    return _checked_unit("alpha", alpha)
+    return check_number("alpha", alpha, 0, 1)
 
 
 def check_gamma(gamma: float) -> float:
     """`gamma` as a float if it lies in [0, 1]."""
-    return _checked_unit("gamma", gamma)
-
-
-def _checked_unit(name: str, value: float) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as e:
-        raise InputError(f"{name} must be a number in [0, 1], not {value!r}") from e
-    if not 0.0 <= number <= 1.0 or math.isnan(number):
-        raise InputError(f"{name} must lie in [0, 1], not {value}")
-    return number
+    return check_number("gamma", gamma, 0, 1)
 
 
 def normalizer(g: Graph, gamma: float) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pdgnn import __version__
 from pdgnn.devices import check_device
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_whole
 from pdgnn.graph import Graph
 from pdgnn.io.cache import read_arrays, write_arrays
 from pdgnn.laplacian import check_alpha, check_gamma, normalizer
@@ -153,8 +153,7 @@ def _ends_first(gammas: list[float]) -> list[float]:
 
 
 def _check_options(k: int, solver: str) -> None:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k must be an integer of at least 1, not {k!r}")
+    check_whole("k", k)
     if solver not in SOLVERS:
         raise InputError(f"unknown solver {solver!r}; choose one of {', '.join(SOLVERS)}")
 

@@ -20,7 +20,7 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from pdgnn.direction import direction_features
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_whole
 from pdgnn.graph import Graph
 from pdgnn.laplacian import check_alpha, check_gamma
 from pdgnn.rewiring import Reach, check_reach, rewire
@@ -83,9 +83,7 @@ class AddSpectralEmbedding(_GraphTransform):
         gamma: float = 1.0,
         attr_name: str | None = "spectral_embedding",
     ) -> None:
-        if not isinstance(k, int) or k < 1:
-            raise InputError(f"k must be a whole number of at least 1, not {k!r}")
-        self.k = k
+        self.k = check_whole("k", k)
         super().__init__(alpha, gamma)
         self.attr_name = attr_name
 

@@ -97,4 +97,8 @@ def _parsed_gammas(text: str) -> list[float]:
     items = [item for item in text.split(",") if item.strip()]
     if not items:
         raise InputError("--gammas is empty; give numbers in [0, 1] such as 0,0.5,1")
-    return [check_gamma(item) for item in items]  # type: ignore[arg-type]
+    try:
+        numbers = [float(item) for item in items]
+    except ValueError as e:
+        raise InputError(f"--gammas takes numbers such as 0,0.5,1, not {text!r}") from e
+    return [check_gamma(number) for number in numbers]

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pdgnn.datasets.options import checked_seed, checked_share, dataset_name, is_whole
-from pdgnn.errors import InputError
+from pdgnn.datasets.options import dataset_name
+from pdgnn.errors import InputError, check_number, check_whole
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -53,14 +53,14 @@ def minesweeper(
 
     height, width = _checked_size(size)
     n = height * width
-    num_mines = round(checked_share("mine_share", mine_share) * n)
+    num_mines = round(check_number("mine_share", mine_share, 0, 1) * n)
     if not 0 < num_mines < n:
         raise InputError(
             f"mine_share={mine_share} makes {num_mines} of {n} cells mines; "
             "there must be both mines and free cells, so change it or size"
         )
-    num_hidden = round(checked_share("hidden_share", hidden_share) * n)
-    rng = np.random.default_rng(checked_seed(seed))
+    num_hidden = round(check_number("hidden_share", hidden_share, 0, 1) * n)
+    rng = np.random.default_rng(check_whole("seed", seed, 0))
     mines = rng.permutation(n) < num_mines  # [N]
     hidden = rng.permutation(n) < num_hidden  # [N]
     train, val, test = _stratified_splits(rng, mines)
@@ -140,8 +140,9 @@ def _name(height: int, width: int, mine_share: float, hidden_share: float, seed:
 
 def _checked_size(size: int | tuple[int, int]) -> tuple[int, int]:
     sides = size if isinstance(size, tuple) else (size, size)
-    if len(sides) != 2 or not all(is_whole(side) and side >= 1 for side in sides):
-        raise InputError(f"size must be a positive integer or a pair (h, w) of them, not {size!r}")
-    if sides == (1, 1):
+    if len(sides) != 2:
+        raise InputError(f"size must be one whole number or a pair (h, w) of them, not {size!r}")
+    height, width = (check_whole("size", side) for side in sides)
+    if height == width == 1:
         raise InputError("a board of a single cell has no edges; take a larger size")
-    return int(sides[0]), int(sides[1])
+    return height, width

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pdgnn.datasets.options import checked_seed, checked_share, checked_whole, dataset_name
-from pdgnn.errors import InputError
+from pdgnn.datasets.options import dataset_name
+from pdgnn.errors import InputError, check_number, check_whole
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -53,19 +53,18 @@ def synthetic(
 
     from pdgnn.datasets.growth import grow
 
-    c = checked_whole("num_classes", num_classes, least=2)
-    m = checked_whole("edges_per_node", edges_per_node, least=1)
+    c = check_whole("num_classes", num_classes, 2)
+    m = check_whole("edges_per_node", edges_per_node)
     first = max(c, 2 * ((m + 1) // 2) + 1)  # in a smaller ring an edge would come twice
-    n = checked_whole("num_nodes", num_nodes, least=1)
+    n = check_whole("num_nodes", num_nodes)
     if n < first + 5:
         raise InputError(
             f"num_nodes={n} is too few for {c} classes and {m} edges for each new node; "
             f"take {first + 5} or more"
         )
-    mu = checked_share("homophily", homophily)
-    if isinstance(feature_std, bool) or not 0.0 <= feature_std < np.inf:
-        raise InputError(f"feature_std must be a number of at least 0, not {feature_std!r}")
-    rng = np.random.default_rng(checked_seed(seed))
+    mu = check_number("homophily", homophily, 0, 1)
+    check_number("feature_std", feature_std)
+    rng = np.random.default_rng(check_whole("seed", seed, 0))
     labels = _labels(rng, n, c, first)
     edges = grow(rng, labels, class_compatibility(c, mu), first, m)
     train, val, test = _splits(rng, n)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.ops import Edges
 
 __all__ = [
@@ -29,20 +28,12 @@ __all__ = [
 ]
 
 
-def positive(name: str, value: int, *, least: int = 1) -> int:
-    """`value` if it is a whole number of at least `least`."""
-    try:
-        number = operator.index(value)
-    except TypeError as e:
-        raise InputError(f"{name} must be a whole number, not {value!r}") from e
-    if number < least:
-        raise InputError(f"{name} must be at least {least}, not {value}")
-    return number
+positive = check_whole
 
 
 def check_heads(channels: int, heads: int) -> int:
     """Channels of one head."""
-    if channels % positive("heads", heads):
+    if channels % check_whole("heads", heads):
         raise InputError(
             f"hidden_channels={channels} does not split into heads={heads} equal heads; "
             "choose a multiple"
@@ -52,16 +43,12 @@ def check_heads(channels: int, heads: int) -> int:
 
 def check_rate(p: float) -> float:
     """A dropout rate in [0, 1)."""
-    if not isinstance(p, int | float) or not 0.0 <= p < 1.0:
-        raise InputError(f"dropout must lie in [0, 1), not {p!r}; at 1 nothing would be left")
-    return float(p)
+    return check_number("dropout", p, 0, 1, end=False)
 
 
 def check_seed(seed: int) -> int:
     """A seed that fits into a signed 64-bit integer and a torch generator."""
-    if positive("seed", seed, least=0) >= 2**63:
-        raise InputError(f"seed must be below 2**63, not {seed}")
-    return seed
+    return check_whole("seed", seed, 0, below=2**63)
 
 
 def as_edge_index(edge_index: Tensor) -> tuple[Tensor, Tensor | None]:
