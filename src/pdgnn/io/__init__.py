@@ -13,7 +13,7 @@ from pdgnn.errors import InputError
 from pdgnn.io.graphml import read_graphml
 from pdgnn.io.npz import read_npz
 from pdgnn.io.parquet import read_parquet
-from pdgnn.io.raw import NODE_BYTES, RawGraph, check_size, default_max_bytes
+from pdgnn.io.raw import NODE_BYTES, RawGraph, check_size, checked_max_bytes
 from pdgnn.io.text import read_text
 
 __all__ = ["RawGraph", "read_graph_file"]
@@ -44,7 +44,7 @@ def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) 
 
     A small file can unpack to any size. One that holds more than `max_bytes` is refused before it
     is in memory, whatever sizes it states; the default is that of
-    :func:`~pdgnn.io.raw.default_max_bytes`. Counted are text with its columns, arrays (an integer
+    :func:`~pdgnn.io.raw.checked_max_bytes`. Counted are text with its columns, arrays (an integer
     as 8 bytes), and 16 bytes for each node. Whatever is wrong with the file is one
     :class:`~pdgnn.errors.InputError` that names it.
 
@@ -56,9 +56,8 @@ def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) 
     >>> raw.edge_index.tolist(), raw.node_ids.tolist()
     ([[0, 1], [1, 2]], ['ann', 'bob', 'cid'])
     """
-    path = Path(path)
+    path, limit = Path(path), checked_max_bytes(max_bytes)
     try:
-        limit = default_max_bytes() if max_bytes is None else max_bytes
         raw = _reader(path)(path, limit)
         check_size(NODE_BYTES * raw.num_nodes, limit)
         return raw

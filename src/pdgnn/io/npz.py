@@ -24,8 +24,8 @@ from pdgnn.io.raw import (
     RawGraph,
     brief,
     check_size,
+    checked_max_bytes,
     checked_weights,
-    default_max_bytes,
     largest_id_allowed,
 )
 
@@ -69,14 +69,15 @@ def plain_arrays(
     Together they may take `max_bytes`; the default is that of :func:`read_graph_file`. Sizes are
     those of the arrays' own headers, and no more than these say is ever unpacked.
     """
-    limit = default_max_bytes() if max_bytes is None else max_bytes
     if file.read(2) != b"PK" or not zipfile.is_zipfile(file):
         raise InputError("not a whole .npz file; it was cut short or is something else")
     try:
         with zipfile.ZipFile(file) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
             keys = [key for key in (members if wanted is None else wanted) if key in members]
-            check_size(sum(_size(archive, members[key]) for key in keys), limit)
+            check_size(
+                sum(_size(archive, members[key]) for key in keys), checked_max_bytes(max_bytes)
+            )
             return {key: _array(archive, members[key]) for key in keys}
     except InputError:
         raise

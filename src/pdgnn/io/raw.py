@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_whole
 
 __all__ = [
     "NODE_BYTES",
     "RawGraph",
     "brief",
     "check_size",
+    "checked_max_bytes",
     "checked_weights",
-    "default_max_bytes",
     "largest_id_allowed",
 ]
 
@@ -52,11 +52,13 @@ def brief(error: Exception | str) -> str:
     return str(error).partition("\n")[0][:80]
 
 
-def default_max_bytes() -> int:
-    """8 GB, or a quarter of the machine's memory where that is less: what a file may unpack to.
+def checked_max_bytes(max_bytes: int | None) -> int:
+    """What a file may unpack to: by default 8 GB, or a quarter of the memory where that is less.
 
     A quarter, since reading a file and building its graph takes a few times as much for a while.
     """
+    if max_bytes is not None:
+        return check_whole("max_bytes", max_bytes)
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # a system that does not say
