@@ -13,7 +13,7 @@ from pdgnn.errors import InputError
 from pdgnn.io.graphml import read_graphml
 from pdgnn.io.npz import read_npz
 from pdgnn.io.parquet import read_parquet
-from pdgnn.io.raw import NODE_BYTES, RawGraph, check_size, checked_max_bytes
+from pdgnn.io.raw import NODE_BYTES, RawGraph, check_size, checked_max_bytes, naming
 from pdgnn.io.text import read_text
 
 __all__ = ["RawGraph", "read_graph_file"]
@@ -57,14 +57,10 @@ def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) 
     ([[0, 1], [1, 2]], ['ann', 'bob', 'cid'])
     """
     path, limit = Path(path), checked_max_bytes(max_bytes)
-    try:
+    with naming(path):
         raw = _reader(path)(path, limit)
         check_size(NODE_BYTES * raw.num_nodes, limit)
         return raw
-    except InputError as e:
-        raise InputError(f"{path}: {e}") from e
-    except OSError as e:
-        raise InputError(f"{path}: cannot be read: {e.strerror or e}") from e
 
 
 def _reader(path: Path) -> Callable[[Path, int], RawGraph]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "checked_max_bytes",
     "checked_weights",
     "largest_id_allowed",
+    "naming",
 ]
 
 NODE_BYTES = 16  # what a node without edges counts: its row of the matrix, and its degree or number
@@ -50,6 +52,17 @@ def brief(error: Exception | str) -> str:
     'no magic'
     """
     return str(error).partition("\n")[0][:80]
+
+
+@contextmanager
+def naming(file: object) -> Iterator[None]:
+    """Put the name of a file before what is wrong with it."""
+    try:
+        yield
+    except InputError as e:
+        raise InputError(f"{file}: {e}") from e
+    except OSError as e:
+        raise InputError(f"{file}: cannot be read: {e.strerror or e}") from e
 
 
 def checked_max_bytes(max_bytes: int | None) -> int:
