@@ -45,6 +45,24 @@ def test_graphml_in_another_encoding(tmp_path):
         assert raw.node_ids.tolist() == ["é", "b"]
 
 
+def test_a_default_weight_is_that_of_edges_without_one(tmp_path):
+    key = '<key id="w" for="edge" attr.name="weight"><default>4</default></key>'
+    content = EMPTY.replace("<graph ", f"{key}<graph ")
+    content += (
+        '<edge source="a" target="b"/><edge source="b" target="c"><data key="w">2</data></edge>'
+    )
+    assert read(tmp_path, "a.graphml", content + END).edge_weight.tolist() == [4.0, 2.0]
+
+
+def test_nodes_that_only_edges_name_come_after_the_others(tmp_path):
+    content = (
+        EMPTY + '<node id="z"/><edge source="b" target="a"/><edge source="z" target="z"/>' + END
+    )
+    raw = read(tmp_path, "a.graphml", content)
+    assert raw.node_ids.tolist() == ["z", "b", "a"]
+    assert edges(raw) == [(1, 2), (0, 0)]
+
+
 LAUGHS = """<?xml version="1.0"?>
 <!DOCTYPE graphml [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph><node id="&b;"/></graph></graphml>"""
@@ -62,6 +80,15 @@ END = "</graph></graphml>"
             b"<?xml version='1.0' encoding='cp037'?>" + LAUGHS[21:].encode("cp037"),
             "unknown encoding",
         ),
+        (
+            "<?xml version='1.0' encoding='klingon'?><graphml/>",
+            "its encoding is not read .*klingon",
+        ),
+        ("<?xml version='1.0' encoding='utf-7'?><graphml/>", "its encoding is not read .*UTF-8"),
+        (EMPTY + "<node id='a'><graph/></node>" + END, "line 1 has a second graph, or one within"),
+        (EMPTY + "<node id='a'/></graph>\n<graph/></graphml>", "line 2 has a second graph"),
+        (EMPTY + "<node/>" + END, "line 1 has a node without its id"),
+        (EMPTY + "</graph><key id='w' attr.name='weight'/></graphml>", "below the graph; move it"),
         (HTML, "DOCTYPE"),
         (PNG, "not a whole XML file"),
         ("0,1\n", "not a whole XML file"),

@@ -77,8 +77,10 @@ class _Reader:
             self._parser.ParseFile(file)
         except InputError:
             raise
-        except (expat.ExpatError, LookupError, ValueError) as e:  # the last two of encodings
-            raise InputError(f"not a whole XML file: {brief(e)}; was it cut short?") from e
+        except expat.ExpatError as e:
+            raise InputError(f"not a whole XML file: {e}; was it cut short?") from e
+        except (LookupError, ValueError) as e:
+            raise InputError(f"its encoding is not read ({brief(e)}); save it as UTF-8") from e
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         name = name.rpartition(" ")[2]

@@ -56,11 +56,11 @@ def brief(error: Exception | str) -> str:
 
 @contextmanager
 def naming(file: object) -> Iterator[None]:
-    """Put the name of a file before what is wrong with it."""
+    """Put the name of a file before what is wrong with it, in one line whatever names it quotes."""
     try:
         yield
     except InputError as e:
-        raise InputError(f"{file}: {e}") from e
+        raise InputError(f"{file}: {' '.join(str(e).splitlines())}") from e
     except OSError as e:
         raise InputError(f"{file}: cannot be read: {e.strerror or e}") from e
 

@@ -44,7 +44,7 @@ TEXT = {"string", "large_string", "string_view"}
 # Pandas and NumPy's savetxt write integers that became floats as "3.0" and as "3.000e+00".
 INTEGER = r"^(0|-?[1-9][0-9]*)(\.0*)?$"
 WITH_EXPONENT = r"^[0-9]\.[0-9]*e[+-]?[0-9]+$"
-LARGEST_EXACT = 2**53  # every integer up to here is a float64 of its own
+EXACT_BELOW = 2**53  # a float64 below it stands for one integer
 NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
 
 
@@ -175,7 +175,7 @@ def _as_integers(column: Any) -> Any | None:
             return pc.replace_substring_regex(column, r"\.0*$", "").cast(pa.int64())
         if _all_match(column, WITH_EXPONENT):
             numbers = column.cast(pa.float64())
-            return numbers.cast(pa.int64()) if pc.max(numbers).as_py() <= LARGEST_EXACT else None
+            return numbers.cast(pa.int64()) if pc.max(numbers).as_py() < EXACT_BELOW else None
     except pa.ArrowInvalid:
         pass
     return None
@@ -224,6 +224,6 @@ def _as_weights(column: Any) -> NDArray[np.float64]:
         shown = column[row].as_py()[:40]
         raise InputError(f"the weight in row {row + 1} is {shown!r}; weights must be numbers")
     try:
-        return checked_weights(column.cast(pa.float64()).to_numpy())
+        return checked_weights(column.cast(pa.float64(), safe=False).to_numpy())
     except pa.ArrowException as e:
         raise InputError(f"the weight column holds {column.type}; weights must be numbers") from e
