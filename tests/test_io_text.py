@@ -153,6 +153,7 @@ def test_a_text_file_with_names_and_weights(tmp_path):
         ("a.csv", "0,1,1\n1,2,nan\n", "weight in row 2 is nan; weights must be finite"),
         ("a.csv", "0,1,inf\n", "weight in row 1 is inf"),
         ("a.csv", "0,1,-2\n", "weight in row 1 is -2.0; weights must be finite and not negative"),
+        ("a.csv", "0,1,1e101\n", "the weights go beyond 1e-100 to 1e100; rescale them"),
         ("a.csv", "0,1,2,3\n", "which of the 4 columns .* give a header"),
         ("a.csv", "weight,a,b\n1,2,3\n", "which of the 3 columns"),
         ("a.csv", "source,target,year\n0,1,1999\n", "column 'year' is unknown; name it 'weight'"),

@@ -100,7 +100,7 @@ def largest_id_allowed(num_edges: int) -> int:
 def checked_weights(
     weights: NDArray[np.float64], where: Callable[[int], str] = lambda i: f"in row {i + 1}"
 ) -> NDArray[np.float64]:
-    """`weights` themselves if they are finite and not negative; `where` names a bad one.
+    """`weights` themselves if they are 0 or from 1e-100 to 1e100; `where` names a bad one.
 
     >>> checked_weights(np.array([0.5, 2.0])).tolist()
     [0.5, 2.0]
@@ -112,4 +112,6 @@ def checked_weights(
             f"the weight {where(row)} is {weights[row]}; "
             "weights must be finite and not negative, so drop or mend such edges"
         )
+    if weights.max(initial=1.0) > 1e100 or weights.min(initial=1.0, where=weights > 0) < 1e-100:
+        raise InputError("the weights go beyond 1e-100 to 1e100; rescale them")
     return weights
