@@ -144,9 +144,9 @@ def test_a_limit_is_a_whole_number(tmp_path, value):
 
 
 @pytest.mark.parametrize(
-    ("pages", "expected"), [(1_000_000, 1_024_000_000), (100_000_000, 8 * 10**9), (None, 8 * 10**9)]
+    ("pages", "expected"), [(1_000_000, 512_000_000), (100_000_000, 8 * 10**9), (None, 8 * 10**9)]
 )
-def test_the_limit_is_a_quarter_of_the_memory_and_8_gb_at_most(monkeypatch, pages, expected):
+def test_the_limit_is_an_eighth_of_the_memory_and_8_gb_at_most(monkeypatch, pages, expected):
     def sysconf(name: str) -> int:
         if pages is None:
             raise ValueError("unrecognized configuration name")

@@ -156,7 +156,7 @@ class Graph:
     def load(cls, path: str | PathLike[str], *, max_bytes: int | None = None) -> Graph:
         """Read a graph from a file: CSV, TSV or Parquet edge list, benchmark ``.npz``, GraphML.
 
-        One that unpacks to more than `max_bytes` is refused (default: 8 GB, or a quarter of the
+        One that unpacks to more than `max_bytes` is refused (default: 8 GB, or an eighth of the
         memory where that is less); see :func:`pdgnn.io.read_graph_file`.
         """
         return cls.from_raw(read_graph_file(path, max_bytes=max_bytes))
@@ -337,8 +337,7 @@ def _undirected_simple(
 ) -> tuple[sp.csr_array, GraphReport]:
     """The symmetric CSR matrix of the edges, loop-free and merged, and what that changed.
 
-    Where most nodes have no edge, the matrix is built for those that have one: a node without
-    costs 4 bytes (8 beyond 2^31 nodes), its place in `indptr`.
+    Where most nodes have no edge, it is built for the others: a node without costs 4 bytes.
     """
     if n > 2 * index.size:
         nodes, small = _compact(index)

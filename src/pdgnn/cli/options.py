@@ -53,7 +53,7 @@ RootOption = Annotated[
 MaxGbOption = Annotated[
     float | None,
     typer.Option(
-        help="The most GB that a file may unpack to; else 8, or a quarter of the memory.",
+        help="The most GB that a file may unpack to; else 8, or an eighth of the memory.",
         show_default=False,
     ),
 ]

@@ -66,9 +66,10 @@ def naming(file: object) -> Iterator[None]:
 
 
 def checked_max_bytes(max_bytes: int | None) -> int:
-    """What a file may unpack to: by default 8 GB, or a quarter of the memory where that is less.
+    """What a file may unpack to: by default 8 GB, or an eighth of the memory where that is less.
 
-    A quarter, since reading a file and building its graph takes a few times as much for a while.
+    An eighth, since reading a file and building its graph takes about seven times as much for a
+    while.
     """
     if max_bytes is not None:
         return check_whole("max_bytes", max_bytes)
@@ -76,7 +77,7 @@ def checked_max_bytes(max_bytes: int | None) -> int:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # a system that does not say
         return 8 * 10**9
-    return min(8 * 10**9, memory // 4)
+    return min(8 * 10**9, memory // 8)
 
 
 def check_size(size: int, max_bytes: int) -> None:

@@ -172,7 +172,9 @@ def _as_integers(column: Any) -> Any | None:
         if str(column.type) not in TEXT:
             return column.cast(pa.int64())
         if _all_match(column, INTEGER):  # digit by digit: a float64 would merge the largest
-            return pc.replace_substring_regex(column, r"\.0*$", "").cast(pa.int64())
+            if pc.any(pc.match_substring(column, ".")).as_py():
+                column = pc.replace_substring_regex(column, r"\.0*$", "")
+            return column.cast(pa.int64())
         if _all_match(column, WITH_EXPONENT):
             numbers = column.cast(pa.float64())
             return numbers.cast(pa.int64()) if pc.max(numbers).as_py() < EXACT_BELOW else None

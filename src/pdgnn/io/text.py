@@ -29,6 +29,7 @@ from pdgnn.io.table import (
 __all__ = ["read_text"]
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t"}
+VALUE_BYTES = 8  # what a value counts besides its text: its place in a column
 MARKUP = (b"<!doctype", b"<html", b"<?xml")
 
 
@@ -45,7 +46,7 @@ def read_text(path: Path, max_bytes: int) -> RawGraph:
         body = _single_spaces(body)
         first = _first_line(body)
     width = _width(first, separator)
-    check_size(len(body) + 8 * width * body.count(b"\n"), max_bytes)  # each value has its place
+    check_size(len(body) + VALUE_BYTES * width * body.count(b"\n"), max_bytes)
     table = _parsed(body, separator, width)
     names = _header(table)
     return graph_from_table(table.slice(1) if names else table, names or [""] * width)
@@ -84,12 +85,13 @@ def _text_bytes(path: Path, max_bytes: int) -> bytes:
 
 def _unpacked(path: Path, max_bytes: int) -> bytes:
     """The contents of a gzip file, read no further than the limit."""
-    data = BytesIO()
+    data, lines = BytesIO(), 0
     try:
         with gzip.open(path) as file:
             while chunk := file.read(1 << 20):
                 data.write(chunk)
-                check_size(data.tell(), max_bytes)
+                lines += chunk.count(b"\n")
+                check_size(data.tell() + 2 * VALUE_BYTES * lines, max_bytes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as e:
         raise InputError("not a whole gzip file; it was cut short or is not gzip") from e
     return data.getvalue()
