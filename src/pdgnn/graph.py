@@ -186,9 +186,9 @@ class Graph:
     @cached_property
     def degree(self) -> NDArray[np.float64]:
         """The (weighted) degree d_i = Σ_j a_ij of each node, ``[N]``."""
-        row = self._adjacency.tocoo(copy=False).coords[0]
-        counts = np.bincount(row, weights=self._adjacency.data, minlength=self.num_nodes)
-        degree = np.asarray(counts, dtype=np.float64)
+        rows = np.flatnonzero(np.diff(self._adjacency.indptr))  # those with edges
+        degree = np.zeros(self.num_nodes)
+        degree[rows] = np.add.reduceat(self._adjacency.data, self._adjacency.indptr[rows])
         degree.flags.writeable = False
         return degree
 
