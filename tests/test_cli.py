@@ -239,6 +239,41 @@ def test_bad_graphs_are_one_line():
     assert not Path("out.csv").exists()
 
 
+def test_malformed_graphs_are_one_line():
+    two = np.array([[0, 1]])
+    Path("nodes.npz").write_bytes(npz(edges=two, num_nodes=2**62))
+    Path("unsigned.npz").write_bytes(npz(edges=two, num_nodes=np.uint64(2**64 - 1)))
+    Path("labels.npz").write_bytes(npz(edges=two, node_labels=np.array([0, 2**64 - 1], np.uint64)))
+    Path("names.npz").write_bytes(npz(edges=two, node_ids=np.array(7)))
+    masks = {f"{part}_masks": np.zeros((0, 2), bool) for part in ("train", "val", "test")}
+    Path("masks.npz").write_bytes(npz(edges=two, **masks))
+    Path("seven.graphml").write_text("<?xml version='1.0' encoding='utf-7'?><graphml/>")
+    Path("two.graphml").write_text("<graphml><graph><node id='a'/></graph><graph/></graphml>")
+    for name, message in (
+        ("nodes.npz", "nodes.npz: it holds more than "),
+        ("unsigned.npz", "unsigned.npz: it holds more than "),
+        ("labels.npz", "labels.npz: node_labels holds 18446744073709551615"),
+        ("names.npz", "names.npz: node_ids is int64 of shape ()"),
+        ("masks.npz", "masks.npz: train_masks has shape (0, 2)"),
+        ("seven.graphml", "seven.graphml: its encoding is not read"),
+        ("two.graphml", "two.graphml: line 1 has a second graph"),
+    ):
+        refused("inspect", name, message=message)
+        refused("rewire", name, "-o", "out/out.csv", message=message)
+        assert list(Path("out").iterdir()) == []
+
+
+def test_a_file_may_unpack_to_as_much_as_is_said():
+    Path("zeros.npz").write_bytes(npz(edges=np.zeros((100_000, 2), int), num_nodes=2))
+    message = "zeros.npz: it holds more than 0.001 GB when unpacked"
+    refused("inspect", "zeros.npz", "--max-gb", "0.001", message=message)
+    refused("rewire", "zeros.npz", "-o", "a.csv", "--max-gb", "0.001", message=message)
+    for wrong in ("nan", "-1", "inf"):
+        refused("inspect", "gone.csv", "--max-gb", wrong, message="--max-gb must be a number")
+    assert files() == {"zeros.npz"}
+    assert "  nodes       2\n" in run("inspect", "zeros.npz", "--max-gb", "0.01").stdout
+
+
 def test_bad_options_are_one_line_before_anything_is_read():
     for words, message in (
         (["--alpha", "2"], "alpha must be a number in [0, 1], not 2.0"),

@@ -58,7 +58,9 @@ def test_root_argument_then_environment_then_home(monkeypatch, tmp_path):
 def test_what_lies_there_is_read_without_the_web(tmp_path, web, known_a):
     (tmp_path / "a.npz").write_bytes(b"good")
     (tmp_path / "b.npz").write_bytes(b"anything")
-    assert read_raw(tmp_path, [A, B]) == {"a.npz": b"good", "b.npz": b"anything"}
+    assert read_raw(tmp_path, [A]) == {"a.npz": b"good"}  # verified: no warning
+    with pytest.warns(UserWarning, match=r"b\.npz is read as it is: no checksum of b\.npz"):
+        assert read_raw(tmp_path, [A, B]) == {"a.npz": b"good", "b.npz": b"anything"}
     assert web[1] == []
 
 
@@ -67,7 +69,8 @@ def test_only_what_is_missing_is_fetched(tmp_path, web, known_a):
     folder.mkdir(parents=True)
     (folder / "b.npz").write_bytes(b"mine")
     web[0][f"{SOURCE}/a.npz"] = b"good"
-    assert read_raw(folder, [A, B]) == {"a.npz": b"good", "b.npz": b"mine"}
+    with pytest.warns(UserWarning, match=r"no checksum of b\.npz"):
+        assert read_raw(folder, [A, B]) == {"a.npz": b"good", "b.npz": b"mine"}
     assert web[1] == [(f"{SOURCE}/a.npz", raw.TIMEOUT)]
     assert files_below(tmp_path) == ["deep/raw/a.npz", "deep/raw/b.npz"]
 

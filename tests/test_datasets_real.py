@@ -12,6 +12,9 @@ from pdgnn import Graph, datasets
 from pdgnn.datasets import REGISTRY
 from pdgnn.errors import InputError
 
+UNVERIFIED = "no checksum of .* is known"
+pytestmark = pytest.mark.filterwarnings(f"ignore:.*{UNVERIFIED}")
+
 # nodes, undirected edges, features, classes, metric, as published.
 PUBLISHED = {
     "cora": (2708, 5278, 1433, 7, "accuracy"),
@@ -282,6 +285,25 @@ def test_filtered_wikipedia_is_a_pyg_dataset(data_root):
     assert torch.equal(dataset[0].edge_index, loaded.edge_index)
     scaled = datasets.FilteredWikipedia(data_root, "chameleon-filtered", NormalizeFeatures())[0]
     assert float(scaled.x.sum(1).max()) == pytest.approx(1.0)
+
+
+def test_filtered_wikipedia_reads_where_its_root_leads(data_root, tmp_path):
+    """A root with .. in it behind a link: taking both out by their text leads elsewhere."""
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("elsewhere/deep")
+    (tmp_path / "elsewhere" / "data").symlink_to(data_root.resolve())
+    root = tmp_path / "link" / ".." / "data"
+    dataset = datasets.FilteredWikipedia(root, "chameleon-filtered")
+    assert Path(dataset.raw_paths[0]) == root / "chameleon_filtered/raw/chameleon_filtered.npz"
+    assert dataset[0].num_nodes == 890
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_file_that_cannot_be_verified_is_read_with_a_warning(name, tmp_path):
+    path = written(tmp_path, name)
+    said = rf"{path.name} is read as it is: {UNVERIFIED} to verify it by"
+    with pytest.warns(UserWarning, match=said):
+        assert datasets.load(name, tmp_path).num_nodes == 6
 
 
 def test_filtered_wikipedia_verifies_its_file(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -291,11 +293,11 @@ def test_equal_graphs_hash_alike_and_others_are_not_equal():
         ((PATH, None, [[1.0], [1.0, 2.0]]), "edge_weight is ragged"),
         ((PATH, None, ["a", "b"]), "edge_weight holds <U1; weights must be real numbers"),
         ((PATH, None, [1j, 1]), "edge_weight holds complex128"),
-        ((PATH, None, [1.0, np.nan]), r"edge_weight\[1\] is nan; drop or fill"),
+        ((PATH, None, [1.0, np.nan]), r"edge_weight\[1\] is nan; .* drop or mend"),
         ((PATH, None, [-np.inf, 1.0]), r"edge_weight\[0\] is -inf"),
         ((PATH, None, [1.0, -0.5]), r"edge_weight\[1\] is -0.5; .* not negative"),
-        ((PATH, None, [1.0, 1e101]), "edge_weight goes beyond 1e-100 to 1e100; rescale"),
-        ((PATH, None, [1e-101, 0.0]), "edge_weight goes beyond 1e-100 to 1e100; rescale"),
+        ((PATH, None, [1.0, 1e101]), "the weights go beyond 1e-100 to 1e100; rescale"),
+        ((PATH, None, [1e-101, 0.0]), "the weights go beyond 1e-100 to 1e100; rescale"),
     ],
 )
 def test_bad_edge_lists_are_refused(arguments, message):
@@ -319,7 +321,7 @@ def test_bad_edge_lists_are_refused(arguments, message):
         (lambda: Graph.from_scipy(sp.csr_array((0, 0))), "the graph has no nodes"),
         (lambda: Graph.from_scipy(sp.csr_array([[0, 1j], [1j, 0]])), "real numbers; take the real"),
         (lambda: Graph.from_scipy(sp.csr_array([[0, -1.0], [1, 0]])), "is -1.0; .* not negative"),
-        (lambda: Graph.from_scipy(sp.csr_array([[0, np.nan], [1, 0]])), "is nan; drop or fill"),
+        (lambda: Graph.from_scipy(sp.csr_array([[0, np.nan], [1, 0]])), "is nan; .* drop or mend"),
         (lambda: Graph.from_networkx(7), "needs a NetworkX graph, not int"),
         (lambda: Graph.from_networkx(nx.Graph()), "the graph has no nodes"),
         (
@@ -340,3 +342,43 @@ def test_bad_input_of_other_kinds_is_refused(build, message):
 
 def test_a_sparse_id_is_allowed_where_the_number_of_nodes_says_so():
     assert Graph.from_edge_index([[0], [1_000_000]], 1_000_001).num_nodes == 1_000_001
+
+
+# Nodes without edges
+
+
+def test_a_node_without_edges_costs_next_to_nothing():
+    n = 20_000_000
+    for weight in (None, [2.0, 3.0, 1.0]):
+        tracemalloc.start()
+        g = Graph.from_edge_index([[0, 7, 7], [n - 1, 7, 0]], n, weight)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4.1 * n
+        assert (g.num_nodes, g.num_edges, g.has_edge(0, n - 1)) == (n, 2, True)
+        assert g.edge_index.tolist() == [[0, 0, 7, n - 1], [7, n - 1, 0, 0]]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_graph_of_mostly_isolated_nodes_is_the_same_as_built_with_all_nodes(weighted):
+    """Above four times as many nodes as edge ends, the matrix is built without the others."""
+    edges = [[2, 9, 9, 4, 30, 2], [9, 2, 4, 4, 31, 9]]
+    weight = [1.0, 3.0, 0.5, 1.0, 0.0, 2.0] if weighted else None
+    few, many = (Graph.from_edge_index(edges, n, weight) for n in (32, 200))
+    assert many.report == few.report
+    assert (many.edge_index == few.edge_index).all()
+    assert (many.edge_weight == few.edge_weight).all()
+    assert many.degree.tolist() == few.degree.tolist() + 168 * [0.0]
+    assert many.num_components == few.num_components + 168
+    assert many.components[:32].tolist() == few.components.tolist()
+    assert many.components[32:].tolist() == list(range(few.num_components, many.num_components))
+    a = many.adjacency()
+    assert (a != a.T).nnz == 0
+    assert a.has_canonical_format
+    assert a.indices.dtype == a.indptr.dtype == np.int32
+
+
+@pytest.mark.parametrize("n", [2**62, 2**63 - 1, 2**70])
+def test_more_nodes_than_any_memory_holds_is_one_line(n):
+    with pytest.raises(InputError, match=r"there is no memory for .* nodes"):
+        Graph.from_edge_index([[0], [1]], n)

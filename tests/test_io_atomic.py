@@ -29,8 +29,15 @@ def test_a_file_is_replaced_whole(tmp_path):
     assert names_in(tmp_path) == ["a.txt"]
 
 
-@pytest.mark.parametrize("error", [OSError(28, "full"), KeyboardInterrupt(), SystemExit(3)])
-def test_a_failure_leaves_the_old_file_alone(tmp_path, error):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "full"), r"a\.txt: cannot be written: full"),
+        (KeyboardInterrupt("me"), "me"),
+        (SystemExit(3), "3"),
+    ],
+)
+def test_a_failure_leaves_the_old_file_alone(tmp_path, error, said):
     path = tmp_path / "a.txt"
     path.write_text("old")
 
@@ -39,10 +46,39 @@ def test_a_failure_leaves_the_old_file_alone(tmp_path, error):
             partial.write_text("ne")
             raise error
 
-    with pytest.raises(type(error)):
+    with pytest.raises(InputError if isinstance(error, OSError) else type(error), match=said):
         write()
     assert path.read_text() == "old"
     assert names_in(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("target", ["real.txt", "folder/gone.txt"])
+def test_a_link_is_replaced_or_followed_but_what_it_points_to_is_never_half_written(
+    tmp_path, target
+):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "real.txt").write_text("old")
+    link = tmp_path / "link.txt"
+    link.symlink_to(target)
+    with replacing(link, follow=True) as partial:
+        assert partial.parent == (tmp_path / target).parent  # the rename stays on one disk
+        partial.write_text("followed")
+    assert link.is_symlink()
+    assert (tmp_path / target).read_text() == "followed"
+    with replacing(link) as partial:
+        partial.write_text("replaced")
+    assert not link.is_symlink()
+    assert link.read_text() == "replaced"
+    assert (tmp_path / target).read_text() == "followed"
+    assert names_in(tmp_path) == ["folder", "link.txt", "real.txt"]
+
+
+def test_a_link_to_itself_becomes_the_file(tmp_path):
+    (tmp_path / "a").symlink_to("a")
+    with replacing(tmp_path / "a", follow=True) as partial:
+        partial.write_text("x")
+    assert (tmp_path / "a").read_text() == "x"
+    assert names_in(tmp_path) == ["a"]
 
 
 def test_a_lock_keeps_its_file_and_is_free_again_after(tmp_path):

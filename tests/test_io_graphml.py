@@ -45,6 +45,24 @@ def test_graphml_in_another_encoding(tmp_path):
         assert raw.node_ids.tolist() == ["é", "b"]
 
 
+def test_a_default_weight_is_that_of_edges_without_one(tmp_path):
+    key = '<key id="w" for="edge" attr.name="weight"><default>4</default></key>'
+    content = EMPTY.replace("<graph ", f"{key}<graph ")
+    content += (
+        '<edge source="a" target="b"/><edge source="b" target="c"><data key="w">2</data></edge>'
+    )
+    assert read(tmp_path, "a.graphml", content + END).edge_weight.tolist() == [4.0, 2.0]
+
+
+def test_nodes_that_only_edges_name_come_after_the_others(tmp_path):
+    content = (
+        EMPTY + '<node id="z"/><edge source="b" target="a"/><edge source="z" target="z"/>' + END
+    )
+    raw = read(tmp_path, "a.graphml", content)
+    assert raw.node_ids.tolist() == ["z", "b", "a"]
+    assert edges(raw) == [(1, 2), (0, 0)]
+
+
 LAUGHS = """<?xml version="1.0"?>
 <!DOCTYPE graphml [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph><node id="&b;"/></graph></graphml>"""
@@ -62,15 +80,30 @@ END = "</graph></graphml>"
             b"<?xml version='1.0' encoding='cp037'?>" + LAUGHS[21:].encode("cp037"),
             "unknown encoding",
         ),
+        (
+            "<?xml version='1.0' encoding='klingon'?><graphml/>",
+            "its encoding is not read .*klingon",
+        ),
+        ("<?xml version='1.0' encoding='utf-7'?><graphml/>", "its encoding is not read .*UTF-8"),
+        (EMPTY + "<node id='a'><graph/></node>" + END, "line 1 has a second graph, or one within"),
+        (EMPTY + "<node id='a'/></graph>\n<graph/></graphml>", "line 2 has a second graph"),
+        (EMPTY + "<node/>" + END, "line 1 has a node without its id"),
+        (EMPTY + "</graph><key id='w' attr.name='weight'/></graphml>", "below the graph; move it"),
         (HTML, "DOCTYPE"),
         (PNG, "not a whole XML file"),
         ("0,1\n", "not a whole XML file"),
         (graphml(nx.path_graph(3))[:-20], "not a whole XML file: .* was it cut short"),
-        ("<html><body/></html>", "not GraphML that can be read"),
+        ("<html><body/></html>", "this XML is not GraphML; it begins with 'html'"),
         (EMPTY + END, "no nodes in it"),
-        (EMPTY + '<node id="a"/>\n<edge source="a"/>' + END, "edge in line 2 lacks its source"),
-        (EMPTY + '<node id="a"><port name="p"/></node><hyperedge/>' + END, "not GraphML that can"),
-        (graphml(nx.Graph([("a", "b", {"weight": "x"})])), "weight that is not a number .*'x'"),
+        (
+            EMPTY + '<node id="a"/>\n<edge source="a"/>' + END,
+            "line 2 has an edge without its target",
+        ),
+        (
+            EMPTY + '<node id="a"><port name="p"/></node><hyperedge/>' + END,
+            "line 1 has a port, which is not read",
+        ),
+        (graphml(nx.Graph([("a", "b", {"weight": "x"})])), "weight that is not a number, 'x'"),
         (graphml(nx.Graph([("a", "b", {"weight": -1.0})])), "weight of the edge a to b is -1.0"),
         (graphml(nx.Graph([("a", "b", {"weight": np.nan})])), "weight of the edge a to b is nan"),
     ],

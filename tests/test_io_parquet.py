@@ -34,6 +34,10 @@ def test_parquet_with_names_and_weights(tmp_path):
     raw = read(tmp_path, "a.parquet", parquet(weight=["1", "0.5"], v=["b", "c"], u=["a", "b"]))
     assert named_edges(raw) == [("a", "b"), ("b", "c")]
     assert raw.edge_weight.tolist() == [1.0, 0.5]
+    big = parquet(a=[0], b=[1], w=pa.array([2**53 + 1], pa.uint64()))
+    assert read(tmp_path, "a.parquet", big).edge_weight.tolist() == [2.0**53]
+    mixed = parquet(a=["a", "1"], b=[1.0, 2.0])
+    assert named_edges(read(tmp_path, "a.parquet", mixed)) == [("a", "1"), ("1", "2")]
     huge = pa.array([2**64 - 1, 0], pa.uint64())
     assert named_edges(read(tmp_path, "a.parquet", parquet(a=huge, b=[0, 1])))[0] == (
         str(2**64 - 1),
@@ -53,7 +57,7 @@ def test_parquet_with_names_and_weights(tmp_path):
         (parquet(a=[0, None], b=[1, 2]), "row 2 has no source"),
         (parquet(a=[0, 1], b=["x", ""]), "row 2 has no target"),
         (parquet(a=[0.0, 1.0], b=[1.0, float("nan")]), "row 2 has no target"),
-        (parquet(a=[0.5], b=[1.0]), "source column holds fractions"),
+        (parquet(a=[0.5], b=[1.0]), "source column holds fractions or numbers beyond 64 bits"),
         (parquet(a=[True], b=[1]), "source column holds bool; ids are integers or text"),
         (parquet(a=[1], b=[[1]]), "target column holds list"),
         (parquet(a=pa.array([], pa.int64()), b=pa.array([], pa.int64())), "no edges in it"),

@@ -30,6 +30,10 @@ from filing import HTML, PNG, edges, named_edges, read, refused
         ("a.csv", "0,1\r1,4\r"),
         ("a.csv", "# made by hand\n% and checked\n\n0,1\n\n1,4\n"),
         ("a.csv", "0.0,1.0\n1.0,4.0\n"),
+        ("a.csv", "0.0,1\n1.0,4\n"),
+        ("a.csv", "0,1.0\n1.0,4\n"),
+        ("a.csv", "0.0,1.000e+00\n1.,4.000e+00\n"),
+        ("a.csv", "left,right\n0.0,1.0\n1.0,4.0\n"),
         ("a.tsv", "0\t1\n1\t4\n"),
         ("a.tsv", "u\tv\n0\t1\n1\t4\n"),
         ("a.txt", "0 1\n1 4\n"),
@@ -75,6 +79,9 @@ def test_text_ids_are_numbered_in_order_of_first_appearance(tmp_path):
     assert raw.num_nodes == 4
 
 
+BIG = "9.00719925474099"
+
+
 @pytest.mark.parametrize(
     ("content", "names"),
     [
@@ -88,6 +95,17 @@ def test_text_ids_are_numbered_in_order_of_first_appearance(tmp_path):
         ("alice,bob\n", ["alice", "bob"]),
         ('"New York, NY","#1"\n', ["New York, NY", "#1"]),
         ("é,b\n", ["é", "b"]),
+        ("a,1.0\n1.0,2.0\n", ["a", "1.0", "2.0"]),  # both columns decide together
+        ("1.0,a\n2.0,1.0\n", ["1.0", "a", "2.0"]),
+        ("1,1.0\nx,1\n", ["1", "1.0", "x"]),
+        ("0.5,1.0\n1.0,2.0\n", ["0.5", "1.0", "2.0"]),
+        ("9007199254740992.0,9007199254740993.0\n", [2**53, 2**53 + 1]),
+        ("9007199254740992,9007199254740993.0\n", [2**53, 2**53 + 1]),
+        (f"{BIG}2e+15,{BIG}3e+15\n", [f"{BIG}2e+15", f"{BIG}3e+15"]),
+        (f"{BIG}1e+15,1.e+0\n", [2**53 - 1, 1]),
+        ("99999999999999999999.0,1.0\n", ["99999999999999999999.0", "1.0"]),
+        ("-1.0,2.0\n", [-1, 2]),
+        ("007.0,7.0\n", ["007.0", "7.0"]),
     ],
 )
 def test_ids_that_are_not_numbers_from_zero_on_are_names(tmp_path, content, names):
@@ -135,6 +153,7 @@ def test_a_text_file_with_names_and_weights(tmp_path):
         ("a.csv", "0,1,1\n1,2,nan\n", "weight in row 2 is nan; weights must be finite"),
         ("a.csv", "0,1,inf\n", "weight in row 1 is inf"),
         ("a.csv", "0,1,-2\n", "weight in row 1 is -2.0; weights must be finite and not negative"),
+        ("a.csv", "0,1,1e101\n", "the weights go beyond 1e-100 to 1e100; rescale them"),
         ("a.csv", "0,1,2,3\n", "which of the 4 columns .* give a header"),
         ("a.csv", "weight,a,b\n1,2,3\n", "which of the 3 columns"),
         ("a.csv", "source,target,year\n0,1,1999\n", "column 'year' is unknown; name it 'weight'"),

@@ -258,3 +258,19 @@ def test_cora_is_in_pieces(data_root):
     assert facts.components == {"count": 78, "largest": 2485, "isolated": 0}
     assert round(facts.homophily["adjusted"], 2) == 0.77
     assert facts.spectrum[0].eigenvalue == pytest.approx(0.004784, rel=1e-3)
+
+
+def test_nodes_without_edges_change_nothing_but_the_counts():
+    """A few are solved with the rest; where most nodes are, the others are solved alone."""
+    edges = [[3, 5, 6, 5, 9], [5, 6, 7, 9, 3]]
+    names = [f"n{i}" for i in range(60)]
+    few, many = (
+        inspect_graph(Source("a", Graph.from_edge_index(edges, n, node_ids=names[:n])), alpha=0.5)
+        for n in (10, 60)
+    )
+    assert [s.eigenvalue for s in many.spectrum] == [s.eigenvalue for s in few.spectrum]
+    assert many.gradient_node == few.gradient_node
+    assert many.gradient_node.id == f"n{many.gradient_node.node}"
+    assert many.rewiring == few.rewiring
+    assert many.components == {"count": 56, "largest": 5, "isolated": 55}
+    np.testing.assert_array_equal(many.embedding, np.pad(few.embedding, ((0, 50), (0, 0))))

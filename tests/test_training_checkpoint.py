@@ -236,8 +236,8 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InputError, match="No space left"):
         folder.save_state(RUNS, state(step=5))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InputError, match="No space left"):
         folder.add_results(results(RUNS[0]))
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before

@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from pdgnn.errors import InputError, check_whole
-from pdgnn.io import read_graph_file
+from pdgnn.io import RawGraph, read_graph_file
+from pdgnn.io.raw import checked_weights
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -152,9 +153,17 @@ class Graph:
         return cls.from_edge_index(index.T, len(names), values, node_ids=ids)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Graph:
-        """Read a graph from a file: CSV, TSV or Parquet edge list, benchmark ``.npz``, GraphML."""
-        raw = read_graph_file(path)
+    def load(cls, path: str | PathLike[str], *, max_bytes: int | None = None) -> Graph:
+        """Read a graph from a file: CSV, TSV or Parquet edge list, benchmark ``.npz``, GraphML.
+
+        One that unpacks to more than `max_bytes` is refused (default: 8 GB, or an eighth of the
+        memory where that is less); see :func:`pdgnn.io.read_graph_file`.
+        """
+        return cls.from_raw(read_graph_file(path, max_bytes=max_bytes))
+
+    @classmethod
+    def from_raw(cls, raw: RawGraph) -> Graph:
+        """Build from what :func:`pdgnn.io.read_graph_file` reads."""
         return cls.from_edge_index(
             raw.edge_index, raw.num_nodes, raw.edge_weight, node_ids=raw.node_ids
         )
@@ -177,7 +186,9 @@ class Graph:
     @cached_property
     def degree(self) -> NDArray[np.float64]:
         """The (weighted) degree d_i = Σ_j a_ij of each node, ``[N]``."""
-        degree = np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
+        rows = np.flatnonzero(np.diff(self._adjacency.indptr))  # those with edges
+        degree = np.zeros(self.num_nodes)
+        degree[rows] = np.add.reduceat(self._adjacency.data, self._adjacency.indptr[rows])
         degree.flags.writeable = False
         return degree
 
@@ -199,13 +210,35 @@ class Graph:
     @cached_property
     def components(self) -> NDArray[np.int64]:
         """The connected component of each node, ``[N]``, numbered in order of first appearance."""
-        _, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
-        return np.asarray(labels, dtype=np.int64)
+        if self.num_nodes <= 2 * self._adjacency.nnz:
+            _, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
+            return np.asarray(labels, dtype=np.int64)
+        nodes, core = self.core()  # it has more entries than nodes
+        labels = core.components
+        lowest = nodes[np.unique(labels, return_index=True)[1]]  # of each component with edges
+        starts = np.ones(self.num_nodes, dtype=bool)  # whether a component starts at this node
+        starts[nodes], starts[lowest] = False, True
+        components = np.cumsum(starts)
+        components -= 1
+        components[nodes] = components[lowest[labels]]
+        return components
 
     @cached_property
     def num_components(self) -> int:
         """The number of connected components; an isolated node is one."""
         return int(self.components.max(initial=-1)) + 1
+
+    def core(self) -> tuple[NDArray[np.int64], Graph]:
+        """The nodes that have edges, ascending, and the graph of these nodes alone.
+
+        >>> nodes, core = Graph.from_edge_index([[7, 9], [9, 2]]).core()
+        >>> nodes.tolist(), core.edge_index.tolist()
+        ([2, 7, 9], [[0, 1, 2, 2], [2, 2, 0, 1]])
+        """
+        nodes, small = _compact(self.edge_index.numpy())
+        adjacency = sp.csr_array((self._adjacency.data, small), shape=2 * nodes.shape)
+        ids = None if self.node_ids is None else self.node_ids[nodes]
+        return nodes, Graph(adjacency, self.report, ids)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -214,7 +247,9 @@ class Graph:
         digest = hashlib.blake2b(digest_size=16)
         digest.update(np.int64(self.num_nodes).tobytes())
         for part, dtype in ((a.indptr, np.int64), (a.indices, np.int64), (a.data, np.float64)):
-            digest.update(np.ascontiguousarray(part, dtype=dtype).tobytes())
+            for start in range(0, part.size, 1 << 20):  # no second copy of it all
+                block = np.ascontiguousarray(part[start : start + (1 << 20)], dtype=dtype)
+                digest.update(block.data)
         return digest.hexdigest()
 
     def has_edge(self, i: int, j: int) -> bool:
@@ -294,27 +329,22 @@ def _checked_weight(edge_weight: Tensor | ArrayLike, num_entries: int) -> NDArra
         raise InputError(f"edge_weight has shape {weight.shape}, expected [{num_entries}]")
     if weight.dtype.kind not in "biuf":
         raise InputError(f"edge_weight holds {weight.dtype}; weights must be real numbers")
-    weight = weight.astype(np.float64)
-    if not np.isfinite(weight).all():
-        bad = int(np.flatnonzero(~np.isfinite(weight))[0])
-        raise InputError(f"edge_weight[{bad}] is {weight[bad]}; drop or fill such edges first")
-    if weight.min(initial=0.0) < 0:
-        bad = int(weight.argmin())
-        raise InputError(
-            f"edge_weight[{bad}] is {weight[bad]}; L^(α,γ) needs weights that are not negative"
-        )
-    if weight.max(initial=1.0) > 1e100 or weight.min(initial=1.0, where=weight > 0) < 1e-100:
-        raise InputError("edge_weight goes beyond 1e-100 to 1e100; rescale the weights")
-    return weight
+    return checked_weights(weight.astype(np.float64), lambda i: f"edge_weight[{i}]")
 
 
 def _undirected_simple(
     index: NDArray[np.int64], weight: NDArray[np.float64] | None, n: int
 ) -> tuple[sp.csr_array, GraphReport]:
-    """The symmetric CSR matrix of the edges, loop-free and merged, and what that changed."""
+    """The symmetric CSR matrix of the edges, loop-free and merged, and what that changed.
+
+    Where most nodes have no edge, it is built for the others: a node without costs 4 bytes.
+    """
+    if n > 2 * index.size:
+        nodes, small = _compact(index)
+        adjacency, report = _undirected_simple(small, weight, nodes.size)
+        return _spread(adjacency, nodes, n), report
     loops = index[0] == index[1]
     keep = ~loops if weight is None else ~loops & (weight > 0)
-    zeros = int((~loops).sum() - keep.sum())
     row, col = index[0, keep], index[1, keep]  # [E']
     counts = sp.coo_array((np.ones(row.size, dtype=np.int64), (row, col)), shape=(n, n)).tocsr()
     pattern = counts.astype(bool)
@@ -328,10 +358,29 @@ def _undirected_simple(
         self_loops=int(loops.sum()),
         duplicates=int(row.size - counts.nnz),
         one_way=int(both.nnz - counts.nnz),
-        zero_weights=zeros,
+        zero_weights=int((~loops).sum() - keep.sum()),
         unequal_weights=unequal,
     )
     return adjacency, report
+
+
+def _compact(index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The nodes that occur in ``[2, E]``, ascending, and the same edges between 0, 1, 2, ..."""
+    nodes, small = np.unique(index, return_inverse=True)
+    return nodes, small.reshape(2, -1)
+
+
+def _spread(small: sp.csr_array, nodes: NDArray[np.int64], n: int) -> sp.csr_array:
+    """The ``[N, N]`` matrix whose rows and columns `nodes`, ascending, are those of `small`."""
+    dtype = np.int32 if n < 2**31 and small.nnz < 2**31 else np.int64
+    try:
+        indptr = np.zeros(n + 1, dtype=dtype)
+    except (MemoryError, ValueError) as e:
+        raise InputError(f"there is no memory for {n} nodes; number those with edges anew") from e
+    indptr[nodes + 1] = np.diff(small.indptr)
+    np.cumsum(indptr, out=indptr)
+    indices = nodes[small.indices].astype(dtype)
+    return sp.csr_array((small.data, indices, indptr), shape=(n, n))
 
 
 def _largest_weights(
@@ -346,6 +395,6 @@ def _largest_weights(
         return sp.csr_array((n, n), dtype=np.float64), 0
     largest = np.maximum.reduceat(weight, first)
     unequal = int((largest != np.minimum.reduceat(weight, first)).sum())
-    i, j = low[first], high[first]
-    coords = (np.concatenate([i, j]), np.concatenate([j, i]))
+    ends = np.stack([low[first], high[first]])
+    coords = tuple(np.concatenate([ends, ends[::-1]], axis=1))
     return sp.coo_array((np.tile(largest, 2), coords), shape=(n, n)).tocsr(), unequal

@@ -14,7 +14,9 @@ from pdgnn.cli.options import (
     DeviceOption,
     GammaOption,
     GraphArgument,
+    MaxGbOption,
     RootOption,
+    max_bytes_of,
 )
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
@@ -36,6 +38,7 @@ def inspect_command(
     alpha: AlphaOption = 1.0,
     gamma: GammaOption = 1.0,
     root: RootOption = None,
+    max_gb: MaxGbOption = None,
     device: DeviceOption = Device.cpu,
 ) -> None:
     """Show what there is to know of a graph before training on it.
@@ -58,6 +61,7 @@ def inspect_command(
 
         check_alpha(alpha)
         check_gamma(gamma)
+        limit = max_bytes_of(max_gb)
         asked = _parsed_gammas(gammas)
         if plot is not None:
             from pdgnn.report.plots import PLOT_SUFFIXES, need_matplotlib
@@ -65,7 +69,7 @@ def inspect_command(
             need_matplotlib()
             check_output(plot, PLOT_SUFFIXES, force=True)
         with working(f"reading {graph}") as now:
-            source = open_source(graph, root)
+            source = open_source(graph, root, max_bytes=limit)
             facts = inspect_graph(
                 source,
                 gammas=asked,

@@ -14,8 +14,10 @@ __all__ = [
     "DeviceOption",
     "GammaOption",
     "GraphArgument",
+    "MaxGbOption",
     "ReachOption",
     "RootOption",
+    "max_bytes_of",
 ]
 
 
@@ -48,6 +50,20 @@ RootOption = Annotated[
         help="Folder of the datasets; else PDGNN_DATA, else ~/.cache/pdgnn.", show_default=False
     ),
 ]
+MaxGbOption = Annotated[
+    float | None,
+    typer.Option(
+        help="The most GB that a file may unpack to; else 8, or an eighth of the memory.",
+        show_default=False,
+    ),
+]
 AlphaOption = Annotated[float, typer.Option(help="α of L^(α,γ), in [0, 1].")]
 GammaOption = Annotated[float, typer.Option(help="γ of L^(α,γ), in [0, 1].")]
 DeviceOption = Annotated[Device, typer.Option(help="Where eigenvalues are computed.")]
+
+
+def max_bytes_of(max_gb: float | None) -> int | None:
+    """`--max-gb` as the `max_bytes` of :func:`pdgnn.io.sources.open_source`."""
+    from pdgnn.errors import check_number
+
+    return None if max_gb is None else max(1, int(1e9 * check_number("--max-gb", max_gb)))

@@ -46,7 +46,7 @@ def reproduce_command(
     with wrapped_errors():
         from pdgnn.experiments.figure1 import FULL, QUICK, figure1, figure1_specs
         from pdgnn.experiments.provenance import recorded
-        from pdgnn.io.write import whole_file
+        from pdgnn.io.atomic import replacing
         from pdgnn.report.figure1 import draw_figure1
         from pdgnn.report.plots import need_matplotlib
         from pdgnn.training.checkpoint import RunFolder
@@ -64,10 +64,10 @@ def reproduce_command(
                 figure1_specs(plan), device=device.value, folder=output, workers=workers
             )
         figure = figure1(results, plan)
-        with whole_file(output / "figure1.csv") as partial:
+        with replacing(output / "figure1.csv") as partial:
             partial.write_text(figure.to_csv(), encoding="utf-8")
         text = "\n".join(figure.findings())
-        with whole_file(output / "findings.txt") as partial:
+        with replacing(output / "findings.txt") as partial:
             partial.write_text(text + "\n", encoding="utf-8")
         typer.echo(text)
         pictures = draw_figure1(figure, output)

@@ -13,8 +13,10 @@ from pdgnn.cli.options import (
     DeviceOption,
     GammaOption,
     GraphArgument,
+    MaxGbOption,
     ReachOption,
     RootOption,
+    max_bytes_of,
 )
 from pdgnn.cli.terminal import tell, working, wrapped_errors
 from pdgnn.report.escape import one_line
@@ -45,6 +47,7 @@ def rewire_command(
     ] = ReachOption.all,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     root: RootOption = None,
+    max_gb: MaxGbOption = None,
     device: DeviceOption = Device.cpu,
 ) -> None:
     """Join nodes to the gradient node of their component, in a new file.
@@ -68,9 +71,10 @@ def rewire_command(
 
         check_alpha(alpha)
         check_gamma(gamma)
+        limit = max_bytes_of(max_gb)
         check_output(output, GRAPH_SUFFIXES, force=force)
         with working(f"reading {graph}") as now:
-            source = open_source(graph, root)
+            source = open_source(graph, root, max_bytes=limit)
             now(f"first eigenvector at γ = {gamma:g}")
             found = eigenpairs(source.graph, gamma=gamma, device=device.value)
             now("rewiring")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,8 +85,12 @@ def wrapped_errors() -> Iterator[None]:
 
 
 def prepare_process() -> None:
-    """Clean up when asked to end, and take streams as they are: closed, or not of Unicode."""
+    """Clean up when asked to end; warn in one line; take streams as they are.
+
+    A stream may be closed, or not of Unicode.
+    """
     signal.signal(signal.SIGTERM, _end)
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {one_line(str(message))}\n"
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (until the end)

@@ -355,12 +355,12 @@ def _print_results(task: Task, rows: Sequence[Summary], as_json: bool) -> None:
 def _write_report(path: Path, task: Task, rows: Sequence[Summary]) -> None:
     import shlex
 
-    from pdgnn.io.write import whole_file
+    from pdgnn.io.atomic import replacing
     from pdgnn.report.page import training_page
 
     command = shlex.join(["pdgnn", *sys.argv[1:]])
     page = training_page(task.name, task.metric, rows, command)
-    with whole_file(path) as partial:
+    with replacing(path, follow=True) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
@@ -369,12 +369,12 @@ def _write_curves(path: Path, results: Sequence[RunResult]) -> None:
     import csv
     import math
 
-    from pdgnn.io.write import whole_file
+    from pdgnn.io.atomic import replacing
     from pdgnn.report.training import differing, value
 
     names = differing(r.spec for r in results)
     with (
-        whole_file(path) as partial,
+        replacing(path, follow=True) as partial,
         partial.open("x", newline="", encoding="utf-8") as file,
     ):
         rows = csv.writer(file, lineterminator="\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from torch_geometric.data import InMemoryDataset
@@ -36,14 +35,16 @@ class FilteredWikipedia(InMemoryDataset):  # type: ignore[misc]
         if key not in NAMES:
             raise InputError(f"there is no filtered graph {name!r}; choose {' or '.join(NAMES)}")
         self.info = REGISTRY[key]
+        # PyG takes ".." out of `root`, which leads elsewhere where a link comes before it
+        self._folder = data_root(root) / self.info.folder
         super().__init__(str(data_root(root)), transform)
-        contents = read_raw(Path(self.raw_dir), self.info.files)
+        contents = read_raw(self._folder, self.info.files)
         self.data = self.info.loader(self.info, contents)
 
     @property
     def raw_dir(self) -> str:
         """The folder of the raw file."""
-        return str(Path(self.root) / self.info.folder)
+        return str(self._folder)
 
     @property
     def raw_file_names(self) -> list[str]:

@@ -1,9 +1,14 @@
-"""Raw data files: where they lie, fetched where they are missing, verified before they are used."""
+"""Raw data files: where they lie, fetched where they are missing, verified before they are used.
+
+A file is verified by its SHA-256 where :mod:`pdgnn.datasets.checksums` has it; one that it does not
+have is read with a warning that says so, and never unpickled.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -34,7 +39,7 @@ class RawFile:
 
     @property
     def sha256(self) -> str | None:
-        """The checksum of the published file, where it is known."""
+        """The checksum of the published file, or None where it is not known."""
         return SHA256.get(self.name)
 
 
@@ -49,7 +54,11 @@ def data_root(root: str | PathLike[str] | None = None) -> Path:
 
 
 def read_raw(folder: Path, files: Sequence[RawFile]) -> dict[str, bytes]:
-    """The contents of `files` in `folder` by name, verified; missing ones are fetched into it."""
+    """The contents of `files` in `folder` by name; missing ones are fetched into it.
+
+    A file whose checksum is known must have it. Of the others a warning says that they were not
+    verified.
+    """
     _fetch_missing(folder, files)
     return {file.name: _verified(folder / file.name, file) for file in files}
 
@@ -103,6 +112,11 @@ def _verified(path: Path, file: RawFile) -> bytes:
         raise InputError(
             f"{path} is not the published file (its sha256 is not {file.sha256}); "
             f"delete it and load again, or fetch it from {file.url}"
+        )
+    if file.sha256 is None:
+        warnings.warn(
+            f"{path} is read as it is: no checksum of {file.name} is known to verify it by",
+            stacklevel=2,
         )
     return content
 

@@ -8,8 +8,6 @@ trusted. `read_benchmark` gives what PyG's `HeterophilousGraphDataset` gives, `r
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.io.npz import SPLITS, parse_npz, plain_arrays
+from pdgnn.io.raw import naming
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -38,7 +37,7 @@ def read_benchmark(info: DatasetInfo, contents: dict[str, bytes]) -> Data:
     ``train_masks``, ``val_masks``, ``test_masks``, each ``[splits, N]``.
     """
     [(name, content)] = contents.items()
-    with _naming(name):
+    with naming(name):
         raw = parse_npz(BytesIO(content))
         if raw.features is None or raw.labels is None or raw.masks is None:
             raise InputError("it lacks node_features, node_labels or masks; fetch it again")
@@ -97,12 +96,3 @@ def _as_data(
         name=info.name,
         metric=info.metric,
     )
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Put the file's name before what is wrong with it."""
-    try:
-        yield
-    except InputError as e:
-        raise InputError(f"{name}: {e}") from e

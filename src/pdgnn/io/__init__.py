@@ -13,12 +13,12 @@ from pdgnn.errors import InputError
 from pdgnn.io.graphml import read_graphml
 from pdgnn.io.npz import read_npz
 from pdgnn.io.parquet import read_parquet
-from pdgnn.io.raw import RawGraph
+from pdgnn.io.raw import NODE_BYTES, RawGraph, check_size, checked_max_bytes, naming
 from pdgnn.io.text import read_text
 
 __all__ = ["RawGraph", "read_graph_file"]
 
-READERS: dict[str, Callable[[Path], RawGraph]] = {
+READERS: dict[str, Callable[[Path, int], RawGraph]] = {
     ".csv": read_text,
     ".csv.gz": read_text,
     ".tsv": read_text,
@@ -33,7 +33,7 @@ READERS: dict[str, Callable[[Path], RawGraph]] = {
 }
 
 
-def read_graph_file(path: str | PathLike[str]) -> RawGraph:
+def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) -> RawGraph:
     """Read an edge list, a benchmark ``.npz`` or a GraphML file, as its suffix says.
 
     - ``.csv``, ``.tsv``, ``.txt`` (each also ``.gz``), ``.edges``, ``.edgelist``, ``.parquet``:
@@ -42,7 +42,11 @@ def read_graph_file(path: str | PathLike[str]) -> RawGraph:
       :mod:`pdgnn.io.npz`.
     - ``.graphml``: nodes, edges and their attribute ``weight``; see :mod:`pdgnn.io.graphml`.
 
-    Whatever is wrong with the file is one :class:`~pdgnn.errors.InputError` that names it.
+    A small file can unpack to any size. One that holds more than `max_bytes` is refused before it
+    is in memory, whatever sizes it states; the default is that of
+    :func:`~pdgnn.io.raw.checked_max_bytes`. Counted are text with its columns, arrays (an integer
+    as 8 bytes), and 16 bytes for each node. Whatever is wrong with the file is one
+    :class:`~pdgnn.errors.InputError` that names it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -52,16 +56,14 @@ def read_graph_file(path: str | PathLike[str]) -> RawGraph:
     >>> raw.edge_index.tolist(), raw.node_ids.tolist()
     ([[0, 1], [1, 2]], ['ann', 'bob', 'cid'])
     """
-    path = Path(path)
-    try:
-        return _reader(path)(path)
-    except InputError as e:
-        raise InputError(f"{path}: {e}") from e
-    except OSError as e:
-        raise InputError(f"{path}: cannot be read: {e.strerror or e}") from e
+    path, limit = Path(path), checked_max_bytes(max_bytes)
+    with naming(path):
+        raw = _reader(path)(path, limit)
+        check_size(NODE_BYTES * raw.num_nodes, limit)
+        return raw
 
 
-def _reader(path: Path) -> Callable[[Path], RawGraph]:
+def _reader(path: Path) -> Callable[[Path, int], RawGraph]:
     if not path.exists():
         raise InputError("there is no such file; check the path")
     if path.is_dir():

@@ -7,6 +7,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 
 from pdgnn.errors import InputError
@@ -15,11 +16,13 @@ __all__ = ["open_lock", "replacing"]
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name in the folder of `path`, to write to.
+def replacing(path: str | PathLike[str], *, follow: bool = False) -> Iterator[Path]:
+    """A temporary name to write to instead of `path`.
 
     Written to a temporary file, renamed to `path` on success and deleted on failure. A reader sees
-    the old file or the whole new one, also when several processes write at once.
+    the old file or the whole new one, also when several processes write at once. Where `path` is a
+    symbolic link, the file takes the place of the link; with `follow`, for files that a user has
+    named, that of what the link points to.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -28,10 +31,13 @@ def replacing(path: Path) -> Iterator[Path]:
     ...     [(file.name, file.read_text()) for file in Path(folder).iterdir()]
     [('a.txt', 'whole')]
     """
-    partial = path.with_name(f".pdgnn-{secrets.token_hex(6)}{path.suffix}")
+    target = Path(os.path.realpath(path) if follow else path)
+    partial = target.with_name(f".pdgnn-{secrets.token_hex(6)}{target.suffix}")
     try:
         yield partial
-        partial.replace(path)
+        partial.replace(target)
+    except OSError as e:
+        raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
     finally:
         partial.unlink(missing_ok=True)
 

@@ -50,5 +50,5 @@ def write_arrays(key: str, arrays: dict[str, NDArray[Any]]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / f"{key}.npz") as partial, partial.open("xb") as file:
             np.savez(file, allow_pickle=False, **arrays)
-    except OSError:
+    except (OSError, InputError):
         return

@@ -9,9 +9,10 @@ arrays are refused: they could run code.
 
 from __future__ import annotations
 
+import math
 import zipfile
-import zlib
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,55 +20,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.io.raw import RawGraph, brief, checked_weights, largest_id_allowed
+from pdgnn.io.raw import (
+    RawGraph,
+    brief,
+    check_size,
+    checked_max_bytes,
+    checked_weights,
+    largest_id_allowed,
+)
 
 __all__ = ["parse_npz", "plain_arrays", "read_npz"]
 
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, MemoryError, RuntimeError, ValueError)
+HEADER_BYTES = 1 << 16  # more than any header of a plain array takes
 SPLITS = ("train", "val", "test")
 PER_NODE: tuple[str, ...] = ("node_features", "node_labels", "node_ids")
 KEYS = ("edges", "num_nodes", "edge_weight", *PER_NODE)
 
 
-def read_npz(path: Path) -> RawGraph:
+def read_npz(path: Path, max_bytes: int) -> RawGraph:
     """Read the arrays of a benchmark graph, or ``edges`` alone; see the module."""
     with path.open("rb") as file:
-        return parse_npz(file)
+        return parse_npz(file, max_bytes)
 
 
-def parse_npz(file: BinaryIO) -> RawGraph:
+def parse_npz(file: BinaryIO, max_bytes: int | None = None) -> RawGraph:
     """What :func:`read_npz` reads, of an open file."""
-    arrays = plain_arrays(file, (*KEYS, *(f"{split}_masks" for split in SPLITS)))
+    wanted = (*KEYS, *(f"{split}_masks" for split in SPLITS))
+    arrays = plain_arrays(file, wanted, max_bytes=max_bytes)
     if "edges" not in arrays:
         found = [name.removesuffix(".npy") for name in zipfile.ZipFile(file).namelist()]
         said = ", ".join(found[:8]) or "nothing"
         raise InputError(f"there is no array 'edges' of shape [E, 2] in it, only {said}")
     index = _edge_index(arrays)
     features, labels, masks = _features(arrays), _labels(arrays), _masks(arrays)
+    weights, names = _weights(arrays, index.shape[1]), _names(arrays)
     n = _num_nodes(arrays, masks, index)
     if (index >= n).any():
         row = int((index >= n).any(axis=0).argmax())
         raise InputError(f"edges[{row}] is {index[:, row].tolist()}, but there are {n} nodes")
-    weights, names = _weights(arrays, index.shape[1]), _names(arrays)
     return RawGraph(index, n, weights, names, features, labels, masks)
 
 
-def plain_arrays(file: BinaryIO, wanted: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays in an archive, or those of them that are `wanted`, none ever unpickled."""
-    if not zipfile.is_zipfile(file):
+def plain_arrays(
+    file: BinaryIO, wanted: Iterable[str] | None = None, *, max_bytes: int | None = None
+) -> dict[str, NDArray[Any]]:
+    """The arrays in an archive, or those of them that are `wanted`, none ever unpickled.
+
+    Together they may take `max_bytes`; the default is that of :func:`read_graph_file`. Sizes are
+    those of the arrays' own headers, and no more than these say is ever unpacked.
+    """
+    if file.read(2) != b"PK" or not zipfile.is_zipfile(file):
         raise InputError("not a whole .npz file; it was cut short or is something else")
-    file.seek(0)
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            names = archive.files if wanted is None else wanted
-            return {key: np.asarray(archive[key]) for key in names if key in archive.files}
-    except DAMAGE as e:
-        if "allow_pickle" in str(e):
-            raise InputError(
-                "an array in it is pickled, which is refused because it can run code; "
-                "save it as numbers"
-            ) from e
+        with zipfile.ZipFile(file) as archive:
+            members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+            keys = [key for key in (members if wanted is None else wanted) if key in members]
+            check_size(
+                sum(_size(archive, members[key]) for key in keys), checked_max_bytes(max_bytes)
+            )
+            return {key: _array(archive, members[key]) for key in keys}
+    except InputError:
+        raise
+    except Exception as e:  # zipfile and NumPy raise nearly anything on bytes that make no sense
         raise InputError(f"an array in it is damaged ({brief(e)}); fetch it again") from e
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(name) as member:
+        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+        return array
+
+
+def _size(archive: zipfile.ZipFile, name: str) -> int:
+    """What an array takes according to its header, an integer counting 8 bytes."""
+    formats = np.lib.format
+    with archive.open(name) as member:
+        header = BytesIO(member.read(HEADER_BYTES))
+    read = {(1, 0): formats.read_array_header_1_0, (2, 0): formats.read_array_header_2_0}
+    shape, _, dtype = read[formats.read_magic(header)](header)
+    if dtype.hasobject:
+        raise InputError(
+            "an array in it is pickled, which is refused because it can run code; "
+            "save it as numbers"
+        )
+    if any(isinstance(side, bool) or side < 0 for side in shape):
+        raise InputError(f"an array in it is damaged (its shape is {shape}); fetch it again")
+    return math.prod(shape) * max(dtype.itemsize, 8 if dtype.kind in "iu" else 4)
 
 
 def _edge_index(arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
@@ -124,7 +162,7 @@ def _features(arrays: dict[str, NDArray[Any]]) -> NDArray[np.float32] | None:
     if given.dtype.kind not in "biuf":
         raise InputError(f"node_features holds {given.dtype}; features must be real numbers")
     with np.errstate(over="ignore"):
-        features = given.astype(np.float32)
+        features = given.astype(np.float32, copy=False)
     wrong = ~np.isfinite(features).all(axis=1)
     if wrong.any():
         node = int(wrong.argmax())
@@ -149,6 +187,8 @@ def _labels(arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64] | None:
         raise InputError(f"node_labels has shape {labels.shape}, expected [N]")
     if labels.dtype.kind not in "biu":
         raise InputError(f"node_labels holds {labels.dtype}; labels must be integers")
+    if labels.max(initial=0) > np.iinfo(np.int64).max:
+        raise InputError(f"node_labels holds {labels.max()}, beyond 64-bit signed integers")
     return labels.astype(np.int64)
 
 
@@ -168,8 +208,8 @@ def _masks(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]] | No
 
 def _mask(split: str, mask: NDArray[Any]) -> NDArray[np.bool_]:
     """``[S, N]`` from ``[S, N]`` or ``[N]``, of truth values or of 0 and 1."""
-    if mask.ndim not in (1, 2):
-        raise InputError(f"{split}_masks has shape {mask.shape}, expected [S, N]")
+    if mask.ndim not in (1, 2) or len(mask) == 0:
+        raise InputError(f"{split}_masks has shape {mask.shape}, expected [S, N] with S >= 1")
     if mask.dtype.kind not in "biu" or ((mask != 0) & (mask != 1)).any():
         raise InputError(f"{split}_masks holds more than true and false; give one flag a node")
     return np.atleast_2d(mask.astype(bool))  # [S, N]

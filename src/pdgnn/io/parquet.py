@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pdgnn.errors import InputError
-from pdgnn.io.raw import RawGraph, brief
+from pdgnn.io.raw import RawGraph, brief, check_size
 from pdgnn.io.table import choose_columns, graph_from_table
 
 __all__ = ["read_parquet"]
 
+# A text that is stored once may stand in every row: text is therefore unpacked in small steps.
+ROWS, TEXT_ROWS = 1 << 16, 1 << 8
 
-def read_parquet(path: Path) -> RawGraph:
+
+def read_parquet(path: Path, max_bytes: int) -> RawGraph:
     """Read an edge list whose columns are chosen as :mod:`pdgnn.io.table` says."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -22,9 +26,39 @@ def read_parquet(path: Path) -> RawGraph:
             chosen = [names[i] for i in choose_columns(names) if i is not None]
             if len(set(chosen)) < len(chosen):
                 raise InputError(f"two columns have the same name ({', '.join(names)})")
-            table = file.read(columns=chosen)
+            table = _read(file, chosen, max_bytes)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise InputError(
             f"not a whole Parquet file; it was cut short or is not Parquet ({brief(e)})"
         ) from e
-    return graph_from_table(table.select(chosen), chosen)
+    return graph_from_table(table, chosen)
+
+
+def _read(file: Any, columns: list[str], max_bytes: int) -> Any:
+    """The columns as a `pyarrow.Table` without dictionaries, read no further than the limit."""
+    import pyarrow as pa
+
+    check_size(_stated(file.metadata, columns), max_bytes)
+    schema = file.schema_arrow
+    flat = all(pa.types.is_primitive(schema.field(name).type) for name in columns)
+    batches, size = [], 0
+    for batch in file.iter_batches(ROWS if flat else TEXT_ROWS, columns=columns):
+        arrays = [_decoded(batch.column(name)) for name in columns]
+        size += sum(max(array.nbytes, 8 * len(array)) for array in arrays)
+        check_size(size, max_bytes)
+        batches.append(pa.RecordBatch.from_arrays(arrays, columns))
+    return pa.Table.from_batches(batches) if batches else schema.empty_table().select(columns)
+
+
+def _stated(metadata: Any, columns: list[str]) -> int:
+    """What the columns take according to the file, a value counting 8 bytes."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    chunks = [group.column(j) for group in groups for j in range(group.num_columns)]
+    unpacked = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
+    return int(max(unpacked, 8 * len(columns) * metadata.num_rows))
+
+
+def _decoded(array: Any) -> Any:
+    import pyarrow as pa
+
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_whole
 
-__all__ = ["RawGraph", "brief", "checked_weights", "largest_id_allowed"]
+__all__ = [
+    "NODE_BYTES",
+    "RawGraph",
+    "brief",
+    "check_size",
+    "checked_max_bytes",
+    "checked_weights",
+    "largest_id_allowed",
+    "naming",
+]
+
+NODE_BYTES = 16  # what a node without edges counts: its row of the matrix, and its degree or number
 
 
 @dataclass
@@ -32,13 +45,48 @@ class RawGraph:
     masks: dict[str, NDArray[np.bool_]] | None = None
 
 
-def brief(error: Exception) -> str:
-    """The first line of another library's error, short enough for a sentence.
+def brief(error: Exception | str) -> str:
+    """The first line of a text or of another library's error, short enough for a sentence.
 
     >>> brief(ValueError("no magic\\nsome more"))
     'no magic'
     """
     return str(error).partition("\n")[0][:80]
+
+
+@contextmanager
+def naming(file: object) -> Iterator[None]:
+    """Put the name of a file before what is wrong with it, in one line whatever names it quotes."""
+    try:
+        yield
+    except InputError as e:
+        raise InputError(f"{file}: {' '.join(str(e).splitlines())}") from e
+    except OSError as e:
+        raise InputError(f"{file}: cannot be read: {e.strerror or e}") from e
+
+
+def checked_max_bytes(max_bytes: int | None) -> int:
+    """What a file may unpack to: by default 8 GB, or an eighth of the memory where that is less.
+
+    An eighth, since reading a file and building its graph takes about seven times as much for a
+    while.
+    """
+    if max_bytes is not None:
+        return check_whole("max_bytes", max_bytes)
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # a system that does not say
+        return 8 * 10**9
+    return min(8 * 10**9, memory // 8)
+
+
+def check_size(size: int, max_bytes: int) -> None:
+    """An error if more than `max_bytes` would have to be held."""
+    if size > max_bytes:
+        raise InputError(
+            f"it holds more than {max_bytes / 1e9:.3g} GB when unpacked, and was not read; "
+            "if it is to be trusted, raise max_bytes (--max-gb)"
+        )
 
 
 def largest_id_allowed(num_edges: int) -> int:
@@ -53,7 +101,7 @@ def largest_id_allowed(num_edges: int) -> int:
 def checked_weights(
     weights: NDArray[np.float64], where: Callable[[int], str] = lambda i: f"in row {i + 1}"
 ) -> NDArray[np.float64]:
-    """`weights` themselves if they are finite and not negative; `where` names a bad one.
+    """`weights` themselves if they are 0 or from 1e-100 to 1e100; `where` names a bad one.
 
     >>> checked_weights(np.array([0.5, 2.0])).tolist()
     [0.5, 2.0]
@@ -65,4 +113,6 @@ def checked_weights(
             f"the weight {where(row)} is {weights[row]}; "
             "weights must be finite and not negative, so drop or mend such edges"
         )
+    if weights.max(initial=1.0) > 1e100 or weights.min(initial=1.0, where=weights > 0) < 1e-100:
+        raise InputError("the weights go beyond 1e-100 to 1e100; rescale them")
     return weights

@@ -37,10 +37,13 @@ class Source:
     masks: dict[str, NDArray[np.bool_]] | None = None
 
 
-def open_source(text: str, root: str | PathLike[str] | None = None) -> Source:
+def open_source(
+    text: str, root: str | PathLike[str] | None = None, *, max_bytes: int | None = None
+) -> Source:
     """The dataset called `text`, options and all, or else the graph in the file `text`.
 
-    `root` is the folder of the datasets, as in :func:`pdgnn.datasets.load`.
+    `root` is the folder of the datasets, as in :func:`pdgnn.datasets.load`. `max_bytes` is the
+    most that a file may unpack to, as in :func:`pdgnn.io.read_graph_file`.
 
     >>> board = open_source("minesweeper-generated:size=5,seed=3")
     >>> board.graph, board.features.shape, board.masks["val"].shape
@@ -53,14 +56,13 @@ def open_source(text: str, root: str | PathLike[str] | None = None) -> Source:
         raise InputError(
             f"{text!r} is neither a file nor a dataset; datasets are {', '.join(REGISTRY)}"
         )
-    return open_file(text)
+    return open_file(text, max_bytes=max_bytes)
 
 
-def open_file(path: str | PathLike[str]) -> Source:
+def open_file(path: str | PathLike[str], *, max_bytes: int | None = None) -> Source:
     """The graph in a file of any kind that :meth:`pdgnn.Graph.load` reads, with its labels."""
-    raw = read_graph_file(path)
-    g = Graph.from_edge_index(raw.edge_index, raw.num_nodes, raw.edge_weight, node_ids=raw.node_ids)
-    return Source(Path(path).name, g, raw.features, raw.labels, raw.masks)
+    raw = read_graph_file(path, max_bytes=max_bytes)
+    return Source(Path(path).name, Graph.from_raw(raw), raw.features, raw.labels, raw.masks)
 
 
 def _from_data(data: Any) -> Source:

@@ -4,10 +4,12 @@ Columns are chosen by name where the names of both ends are known (``source``, `
 ``u``, ...; ``target``, ``dst``, ``to``, ``v``, ...; ``weight``, ``w``), and columns beyond these
 are then left out. Otherwise the order decides: source, target, and weight if there are three.
 
-Ids that are integers from 0 on are used as they are, and there are max + 1 nodes. All others are
-names: nodes are then numbered in the order in which they first appear, row by row. Names are text,
-a mix of text and integers, negative integers, integers with leading zeros, and integers so sparse
-that nearly all nodes would have no edge (beyond 100,000 and beyond 10 times the number of edges).
+Both ends decide together what ids are. Where every id is an integer from 0 on, they are used as
+they are, and there are max + 1 nodes; ``3.0`` and ``3.000e+00`` are 3. All others are names, as
+they are written: nodes are then numbered in the order in which they first appear, row by row. Names
+are text, a mix of text and integers, negative integers, integers with leading zeros or beyond 64
+bits, and integers so sparse that nearly all nodes would have no edge (beyond 100,000 and beyond 10
+times the number of edges).
 
 A "row" in an error counts rows of data from 1, without comments, header and blank lines.
 """
@@ -39,9 +41,10 @@ NAMES = {
     "weight": {"weight", "weights", "edgeweight", "w"},
 }
 TEXT = {"string", "large_string", "string_view"}
-INTEGER = r"^(0|-?[1-9][0-9]*)$"
-# How NumPy's savetxt and Pandas write integers that became floats: "3.0", "3.000e+00".
-INTEGER_AS_FLOAT = r"^[0-9]+\.[0-9]*(e[+-]?[0-9]+)?$"
+# Pandas and NumPy's savetxt write integers that became floats as "3.0" and as "3.000e+00".
+INTEGER = r"^(0|-?[1-9][0-9]*)(\.0*)?$"
+WITH_EXPONENT = r"^[0-9]\.[0-9]*e[+-]?[0-9]+$"
+EXACT_BELOW = 2**53  # a float64 below it stands for one integer
 NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
 
 
@@ -50,8 +53,10 @@ def graph_from_table(table: Any, names: Sequence[str]) -> RawGraph:
     source, target, weight = choose_columns(names)
     if table.num_rows == 0:
         raise InputError("there are no edges in it; give at least one row")
-    ends = [_as_ids(table.column(i), role) for i, role in ((source, "source"), (target, "target"))]
-    edge_index, num_nodes, node_ids = _number_nodes(*ends)
+    ends = [
+        _id_column(table.column(i), role) for i, role in ((source, "source"), (target, "target"))
+    ]
+    edge_index, num_nodes, node_ids = _number_nodes(ends)
     weights = None if weight is None else _as_weights(table.column(weight))
     return RawGraph(edge_index, num_nodes, weights, node_ids)
 
@@ -97,8 +102,8 @@ def choose_columns(names: Sequence[str]) -> tuple[int, int, int | None]:
 
 
 def is_integer_text(column: Any) -> bool:
-    """Whether every value of a text column is an integer, written without leading zeros."""
-    return _all_match(column, INTEGER)
+    """Whether every value of a text column is an integer without leading zeros, or such a float."""
+    return any(_all_match(column, p) for p in (INTEGER, WITH_EXPONENT))
 
 
 def is_number_text(column: Any) -> bool:
@@ -132,11 +137,7 @@ def _first_missing(column: Any) -> int:
 
 
 def _plain(column: Any, role: str) -> Any:
-    """The column without dictionary encoding and spaces, complete, or an error."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    """The column without spaces around its values, complete, or an error."""
     if str(column.type) in TEXT:
         column = trimmed(column)
     row = _first_missing(column)
@@ -145,31 +146,51 @@ def _plain(column: Any, role: str) -> Any:
     return column
 
 
-def _as_ids(column: Any, role: str) -> Any:
-    """The ids as int64 where all of them are integers, and as text otherwise."""
+def _id_column(column: Any, role: str) -> Any:
+    """A complete column of integers or of text, or an error."""
     import pyarrow as pa
 
     column = _plain(column, role)
-    text = str(column.type) in TEXT
-    if not (text or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise InputError(f"the {role} column holds {column.type}; ids are integers or text")
-    try:
-        if text and _all_match(column, INTEGER_AS_FLOAT):
+    if pa.types.is_floating(column.type):
+        try:
             return column.cast(pa.float64()).cast(pa.int64())
-        return column if text and not is_integer_text(column) else column.cast(pa.int64())
-    except pa.ArrowInvalid as e:
-        if pa.types.is_floating(column.type):
-            raise InputError(f"the {role} column holds fractions; ids must be integers") from e
-        return column.cast(pa.large_string())  # beyond 64 bits, or fractions: names
+        except pa.ArrowInvalid as e:
+            raise InputError(
+                f"the {role} column holds fractions or numbers beyond 64 bits; ids are integers"
+            ) from e
+    if str(column.type) in TEXT or pa.types.is_integer(column.type):
+        return column
+    raise InputError(f"the {role} column holds {column.type}; ids are integers or text")
 
 
-def _number_nodes(source: Any, target: Any) -> tuple[NDArray[np.int64], int, NDArray[Any] | None]:
+def _as_integers(column: Any) -> Any | None:
+    """The ids as int64, or None where one of them is no integer or beyond 64 bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if str(column.type) not in TEXT:
+            return column.cast(pa.int64())
+        if _all_match(column, INTEGER):  # digit by digit: a float64 would merge the largest
+            if pc.any(pc.match_substring(column, ".")).as_py():
+                column = pc.replace_substring_regex(column, r"\.0*$", "")
+            return column.cast(pa.int64())
+        if _all_match(column, WITH_EXPONENT):
+            numbers = column.cast(pa.float64())
+            return numbers.cast(pa.int64()) if pc.max(numbers).as_py() < EXACT_BELOW else None
+    except pa.ArrowInvalid:
+        pass
+    return None
+
+
+def _number_nodes(ends: Sequence[Any]) -> tuple[NDArray[np.int64], int, NDArray[Any] | None]:
     """``[2, E]`` node numbers, the number of nodes, and their names where ids are not numbers."""
     import pyarrow as pa
 
-    if source.type != target.type:
-        source, target = source.cast(pa.large_string()), target.cast(pa.large_string())
-    elif pa.types.is_integer(source.type):
+    source, target = (_as_integers(column) for column in ends)
+    if source is None or target is None:
+        source, target = (column.cast(pa.large_string()) for column in ends)
+    else:
         index = np.stack([source.to_numpy(), target.to_numpy()])  # [2, E]
         if index.min() >= 0 and index.max() <= largest_id_allowed(index.shape[1]):
             return index, int(index.max()) + 1, None
@@ -205,6 +226,6 @@ def _as_weights(column: Any) -> NDArray[np.float64]:
         shown = column[row].as_py()[:40]
         raise InputError(f"the weight in row {row + 1} is {shown!r}; weights must be numbers")
     try:
-        return checked_weights(column.cast(pa.float64()).to_numpy())
+        return checked_weights(column.cast(pa.float64(), safe=False).to_numpy())
     except pa.ArrowException as e:
         raise InputError(f"the weight column holds {column.type}; weights must be numbers") from e

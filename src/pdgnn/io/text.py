@@ -12,11 +12,12 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from pdgnn.errors import InputError
-from pdgnn.io.raw import RawGraph, brief
+from pdgnn.io.raw import RawGraph, brief, check_size
 from pdgnn.io.table import (
     column_role,
     graph_from_table,
@@ -28,12 +29,13 @@ from pdgnn.io.table import (
 __all__ = ["read_text"]
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t"}
+VALUE_BYTES = 8  # what a value counts besides its text: its place in a column
 MARKUP = (b"<!doctype", b"<html", b"<?xml")
 
 
-def read_text(path: Path) -> RawGraph:
+def read_text(path: Path, max_bytes: int) -> RawGraph:
     """Read an edge list of two columns (source, target) or three (weight); see the module."""
-    body = _without_comments(_text_bytes(path))
+    body = _without_comments(_text_bytes(path, max_bytes))
     suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
     separators = SEPARATORS.get(suffix.lower(), ",")
     first = _first_line(body)
@@ -44,6 +46,7 @@ def read_text(path: Path) -> RawGraph:
         body = _single_spaces(body)
         first = _first_line(body)
     width = _width(first, separator)
+    check_size(len(body) + VALUE_BYTES * width * body.count(b"\n"), max_bytes)
     table = _parsed(body, separator, width)
     names = _header(table)
     return graph_from_table(table.slice(1) if names else table, names or [""] * width)
@@ -66,14 +69,10 @@ def _spoken(separators: str) -> str:
     return " or ".join(words[s] for s in separators)
 
 
-def _text_bytes(path: Path) -> bytes:
+def _text_bytes(path: Path, max_bytes: int) -> bytes:
     """The whole file, unpacked, as UTF-8 with one kind of line end, or an error."""
-    data = path.read_bytes()
-    if path.suffix.lower() == ".gz":
-        try:
-            data = gzip.decompress(data)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as e:
-            raise InputError("not a whole gzip file; it was cut short or is not gzip") from e
+    check_size(path.stat().st_size, max_bytes)
+    data = _unpacked(path, max_bytes) if path.suffix.lower() == ".gz" else path.read_bytes()
     if b"\0" in data:
         raise InputError("this is binary data, not text; save the edges as UTF-8 text")
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -82,6 +81,20 @@ def _text_bytes(path: Path) -> bytes:
     if data[:200].lstrip().lower().startswith(MARKUP):
         raise InputError("this is a web page or XML, not an edge list; download the file itself")
     return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
+
+
+def _unpacked(path: Path, max_bytes: int) -> bytes:
+    """The contents of a gzip file, read no further than the limit."""
+    data, lines = BytesIO(), 0
+    try:
+        with gzip.open(path) as file:
+            while chunk := file.read(1 << 20):
+                data.write(chunk)
+                lines += chunk.count(b"\n")
+                check_size(data.tell() + 2 * VALUE_BYTES * lines, max_bytes)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+        raise InputError("not a whole gzip file; it was cut short or is not gzip") from e
+    return data.getvalue()
 
 
 def _check_utf8(data: bytes) -> None:

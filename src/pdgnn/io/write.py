@@ -1,14 +1,10 @@
-"""Writing files whole or not at all, and graphs so that they read back as they were.
-
-A file is written under a temporary name in its own folder and renamed when it is complete: whatever
-goes wrong before that, what was there stays as it was.
-"""
+"""Writing graphs so that they read back as they were, whole or not at all."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,7 +18,7 @@ from pdgnn.graph import Graph
 from pdgnn.io.atomic import replacing
 from pdgnn.io.sources import Source
 
-__all__ = ["GRAPH_SUFFIXES", "check_output", "whole_file", "write_graph"]
+__all__ = ["GRAPH_SUFFIXES", "check_output", "write_graph"]
 
 
 def check_output(
@@ -42,35 +38,13 @@ def check_output(
         raise InputError(f"{path}: the file exists; name another, or replace it with --force")
     if path.parent.exists() and not path.parent.is_dir():
         raise InputError(f"{path}: cannot be written: {path.parent} is a file, not a folder")
-    with _as_input_error(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise PermissionError(13, "its folder is read-only")
-    return path
-
-
-@contextmanager
-def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
-    """A name to write to instead of `path`; it becomes `path` if all goes well, and goes if not.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder, "a.txt")) as partial:
-    ...         _ = partial.write_text("whole")
-    ...     [(file.name, file.read_text()) for file in Path(folder).iterdir()]
-    [('a.txt', 'whole')]
-    """
-    target = Path(path).resolve()  # a link stays a link
-    with _as_input_error(path), replacing(target) as partial:
-        yield partial
-
-
-@contextmanager
-def _as_input_error(path: str | PathLike[str]) -> Iterator[None]:
     try:
-        yield
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: cannot be written: its folder is read-only")
+    return path
 
 
 def write_graph(source: Source, path: str | PathLike[str], *, force: bool = False) -> None:
@@ -85,7 +59,7 @@ def write_graph(source: Source, path: str | PathLike[str], *, force: bool = Fals
     an edge list cannot hold a node without edges, for one, and is then refused.
     """
     path = check_output(path, WRITERS, force=force)
-    with whole_file(path) as partial:
+    with replacing(path, follow=True) as partial:
         with partial.open("xb") as file:
             WRITERS[path.suffix.lower()](source, file)
         _check_read_back(source.graph, partial, path)
@@ -94,7 +68,7 @@ def write_graph(source: Source, path: str | PathLike[str], *, force: bool = Fals
 def _check_read_back(g: Graph, partial: Path, path: Path) -> None:
     by_name = g.node_ids is not None and path.suffix.lower() != ".npz"
     try:
-        harm = _difference(g, Graph.load(partial), by_name=by_name)
+        harm = _difference(g, Graph.load(partial, max_bytes=sys.maxsize), by_name=by_name)
     except InputError as e:
         harm = str(e).removeprefix(f"{partial}: ")
     if harm is None:

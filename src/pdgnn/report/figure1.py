@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdgnn.experiments.figure1 import Curve, Figure1
-from pdgnn.io.write import whole_file
+from pdgnn.io.atomic import replacing
 from pdgnn.report.plots import INK, need_matplotlib, write_figure
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def draw_figure1(figure: Figure1, folder: Path) -> list[Path]:
     drawn = figure1_figure(figure)
     paths = [folder / "figure1.svg", folder / "figure1.png"]
     for path in paths:
-        with whole_file(path) as partial:
+        with replacing(path) as partial:
             write_figure(drawn, partial, path.suffix.lstrip("."))
     return paths
 

@@ -128,7 +128,9 @@ def inspect_graph(
     wanted = sorted({check_gamma(value) for value in (*gammas, gamma)})
     progress("homophily")
     measured, undefined = _homophily(g, source.labels)
-    spectra, failure = _solved(g, wanted, k, device, progress)
+    # where most nodes have no edge, the others are all that the spectrum is about
+    nodes, core = g.core() if g.num_nodes > 4 * g.num_edges else (np.arange(g.num_nodes), g)
+    spectra, failure = _solved(core, wanted, k, device, progress)
     progress("rewiring")
     at = spectra.get(gamma)
     phi = None if at is None else at.eigenvectors(alpha)
@@ -148,9 +150,9 @@ def inspect_graph(
         homophily_undefined=undefined,
         spectrum=[_eigenvalue(spectra[value]) for value in wanted if value in spectra],
         spectrum_error=failure,
-        gradient_node=None if phi is None else _gradient_node(g, phi[:, 0], alpha, gamma),
-        rewiring=None if phi is None else _rewiring(g, phi[:, 0]),
-        embedding=phi,
+        gradient_node=None if phi is None else _gradient_node(core, nodes, phi[:, 0], alpha, gamma),
+        rewiring=None if phi is None else _rewiring(core, phi[:, 0]),
+        embedding=None if phi is None else _spread(phi, nodes, g.num_nodes),
     )
 
 
@@ -238,11 +240,20 @@ def _eigenvalue(s: Spectrum) -> Eigenvalue:
     )
 
 
-def _gradient_node(g: Graph, phi: NDArray[np.float64], alpha: float, gamma: float) -> GradientNode:
-    node = gradient_node(g, phi=phi)
-    name: Any = node if g.node_ids is None else g.node_ids[node]
+def _gradient_node(
+    core: Graph, nodes: NDArray[np.int64], phi: NDArray[np.float64], alpha: float, gamma: float
+) -> GradientNode:
+    at = gradient_node(core, phi=phi)
+    name: Any = nodes[at] if core.node_ids is None else core.node_ids[at]
     name = int(name) if isinstance(name, int | np.integer) else str(name)
-    return GradientNode(alpha, gamma, node, name, float(g.degree[node]))
+    return GradientNode(alpha, gamma, int(nodes[at]), name, float(core.degree[at]))
+
+
+def _spread(phi: NDArray[np.float64], nodes: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+    """φ of all nodes ``[N, k]``; 0 for those without edges."""
+    embedding = np.zeros((n, phi.shape[1]))
+    embedding[nodes] = phi
+    return embedding
 
 
 def _rewiring(g: Graph, phi: NDArray[np.float64]) -> dict[str, Added]:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
+from pdgnn.io.atomic import replacing
 from pdgnn.io.sources import Source
-from pdgnn.io.write import whole_file
 from pdgnn.report.escape import one_line
 from pdgnn.report.inspection import Inspection
 
@@ -68,7 +68,7 @@ def need_matplotlib() -> None:
 def draw_embedding(source: Source, facts: Inspection, path: str | PathLike[str]) -> None:
     """Write :func:`embedding_figure` to a ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
     figure = embedding_figure(source, facts)
-    with whole_file(path) as partial:
+    with replacing(path, follow=True) as partial:
         write_figure(figure, partial, Path(path).suffix.lower().lstrip("."))
 
 
