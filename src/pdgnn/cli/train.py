@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdgnn.cli.options import Device, GraphArgument, ReachOption, RootOption
+from pdgnn.cli.options import (
+    Device,
+    GraphArgument,
+    MaxGbOption,
+    ReachOption,
+    RootOption,
+    max_bytes_of,
+)
 from pdgnn.cli.progress import WorkersOption, trained_with_progress
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
@@ -145,6 +152,7 @@ def train_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object to stdout.")] = False,
     root: RootOption = None,
+    max_gb: MaxGbOption = None,
 ) -> None:
     """Train models on a graph, on all its splits at once.
 
@@ -179,6 +187,7 @@ def train_command(
                 root,
                 metric=None if metric is None else metric.value,
                 class_weights="balanced" if balanced else None,
+                max_bytes=max_bytes_of(max_gb),
             )
         every = range(task.num_splits) if chosen_splits is None else chosen_splits
         specs = [

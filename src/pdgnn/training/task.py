@@ -89,13 +89,18 @@ class Task:
         *,
         metric: str | None = None,
         class_weights: Weights = None,
+        max_bytes: int | None = None,
     ) -> Task:
         """The dataset called `name`, or the graph file, with all that training needs.
+
+        `max_bytes` is what a file may take when it is read; see :meth:`pdgnn.Graph.load`.
 
         >>> Task.open("minesweeper-generated:size=5,seed=3").metric
         'roc_auc'
         """
-        return cls.from_source(open_source(name, root), metric=metric, class_weights=class_weights)
+        return cls.from_source(
+            open_source(name, root, max_bytes=max_bytes), metric=metric, class_weights=class_weights
+        )
 
     @classmethod
     def from_source(
