@@ -13,7 +13,6 @@ from torch_geometric.utils import to_torch_coo_tensor
 from layers import EDGE_INDEX, normal, same
 from pdgnn import Graph, InputError, diffusion_matrix
 from pdgnn.nn import PDGATConv, PDGCNConv
-from pdgnn.nn.conv import block_weights
 from pdgnn.ops import Edges
 from strategies import graphs
 
@@ -107,16 +106,6 @@ def test_a_block_with_the_degrees_of_the_graph_gives_rows_of_the_whole():
     by_hand = (torch.tensor([1.0, 1.0, 1.0, 2.0]), torch.tensor([3.0, 2.0]))
     assert same(counted, conv((x[nodes], x[nodes[:2]]), block, degree=by_hand))
     assert not torch.allclose(counted, out)
-
-
-def test_the_weights_of_a_block_by_the_formula():
-    edges = Edges.from_edge_index(torch.tensor([[2, 0], [0, 1]]), num_nodes=3, num_targets=2)
-    degree = (torch.tensor([4.0, 2.0, 9.0]), torch.tensor([4.0, 0.0]))
-    on_edges, on_diagonal = block_weights(
-        edges, degree, alpha=0.5, gamma=1.0, edge_weight=torch.tensor([2.0, 1.0])
-    )
-    assert torch.allclose(on_edges, torch.tensor([2.0 / 6.0, 0.5]))
-    assert on_diagonal.tolist() == [0.0, 1.0]
 
 
 def test_learned_values_start_inside_and_move():

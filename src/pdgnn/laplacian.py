@@ -124,7 +124,8 @@ class DiffusionOperator(LinearOperator):  # type: ignore[misc]
     def _scaled(self, x: Vector, left: Vector, right: Vector) -> Vector:
         shape = (-1,) + (1,) * (x.ndim - 1)
         hops: Vector = self._adjacency @ (right.reshape(shape) * x)
-        return self._diagonal.reshape(shape) * x + left.reshape(shape) * hops
+        stay: Vector = self._diagonal.reshape(shape) * x
+        return stay + left.reshape(shape) * hops
 
     def _matvec(self, x: Vector) -> Vector:
         return self._scaled(x, self._left, self._right)

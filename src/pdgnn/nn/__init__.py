@@ -1,7 +1,8 @@
 """Layers for any PyG model, the residual backbone, and the models by name."""
 
 from pdgnn.nn.backbone import Backbone
-from pdgnn.nn.conv import PDGATConv, PDGCNConv
+from pdgnn.nn.conv_gat import PDGATConv
+from pdgnn.nn.conv_gcn import PDGCNConv
 from pdgnn.nn.features import SparseFeatures, compact_features
 from pdgnn.nn.inputs import GraphInputs, prepare
 from pdgnn.nn.models import MODELS, PDGAT, PDGCN, build

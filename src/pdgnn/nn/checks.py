@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import torch
@@ -24,7 +25,9 @@ __all__ = [
     "check_sizes",
     "check_sources",
     "check_weight",
+    "loopless_weight",
     "positive",
+    "warn_one_way",
 ]
 
 
@@ -74,6 +77,9 @@ def check_range(edge_index: Tensor, sources: int, targets: int) -> None:
             f"{list(edge_index.shape)}"
         )
     if edge_index.device.type != "cpu" or not edge_index.numel() or torch.compiler.is_compiling():
+        return
+    low, high = (int(v) for v in edge_index.aminmax())
+    if low >= 0 and high < min(sources, targets):
         return
     for ids, size, side in zip(edge_index, (sources, targets), ("source", "target"), strict=True):
         low, high = (int(v) for v in ids.aminmax())
@@ -129,6 +135,39 @@ def as_edges(edges: Edges | Tensor, sources: int, targets: int | None = None) ->
     edge_index, _ = as_edge_index(edges)
     check_range(edge_index, sources, targets)
     return Edges.from_edge_index(edge_index, num_nodes=sources, num_targets=targets)
+
+
+def loopless_weight(edge_index: Tensor, edge_weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The weights ``[E]`` of an edge_index, default 1, with 0 for self-loops.
+
+    So they count as little as if they were not there, and no shape depends on how many there are.
+    """
+    source, target = edge_index
+    if edge_weight is None:
+        return source.ne(target).to(dtype)
+    weight = check_weight(edge_weight, edge_index.shape[1]).to(dtype)
+    return torch.where(source == target, 0.0, weight)
+
+
+def warn_one_way(edge_index: Tensor, num_nodes: int) -> bool:
+    """Warn where edges have no reverse; whether they were looked at.
+
+    That takes two sorts, and on a GPU a wait: there, and while a model is traced, nothing is looked
+    at. For the `forward` of a module: the warning names the line that called it.
+    """
+    index, _ = as_edge_index(edge_index)
+    if torch.compiler.is_compiling() or index.device.type != "cpu":
+        return False
+    check_range(index, num_nodes, num_nodes)
+    ways = [a.long() * num_nodes + b for a, b in (index, index.flip(0))]
+    if not torch.equal(*(way.sort().values for way in ways)):
+        warnings.warn(
+            "edge_index has one-way edges, and P^(α,γ) is that of an undirected graph: degrees "
+            "count edges into a node only; give both ways, by torch_geometric.utils.to_undirected",
+            UserWarning,
+            stacklevel=5,  # past forward and the two calls of nn.Module
+        )
+    return True
 
 
 def as_weight(values: Tensor | None, like: Tensor) -> Tensor | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,9 @@ from pdgnn.errors import InputError, check_whole
 from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
 from pdgnn.nn.checks import (
     as_edge_index,
-    as_edges,
     check_degree,
     check_range,
+    check_sources,
     check_weight,
     loopless_weight,
     warn_one_way,
@@ -84,7 +84,7 @@ class PDGCNConv(FusedConv):
             raise InputError("P changes while alpha and gamma are learned; leave cached=True out")
         self.in_channels, self.out_channels = in_channels, check_whole("out_channels", out_channels)
         self._start, self.learn = (check_alpha(alpha), check_gamma(gamma)), learn
-        self.cached, self._kept, self._warned = cached, None, False
+        self.cached, self._checked = cached, False
         for name in ("alpha_logit", "gamma_logit"):
             self.register_parameter(name, nn.Parameter(torch.empty(())) if learn else None)
         self.lin = glorot_linear(in_channels, out_channels)
@@ -132,18 +132,18 @@ class PDGCNConv(FusedConv):
                 Without it d is counted on the edges given. A block lacks edges: there a target
                 counts those it was sampled with, and a source only those it has in the block.
         """
-        block = isinstance(x, tuple)
         x_src, x_dst = x if isinstance(x, tuple) else (x, x)
-        if not (self._warned or block or degree is not None or isinstance(edge_index, Edges)):
-            self._warned = warn_one_way(edge_index, x_src.shape[0])
+        whole = degree is None and not isinstance(x, tuple)
+        if whole and not self._checked and not isinstance(edge_index, Edges):
+            self._checked = warn_one_way(edge_index, x_src.shape[0])
         h_src: Tensor = self.lin(x_src)  # [N, out]
         h_dst = h_src if x_dst is x_src else self.lin(x_dst)
-        p = self._diffusion(h_src, h_dst, edge_index, edge_weight, degree, block=block)
+        sizes = (h_src.shape[0], h_dst.shape[0])
+        p = self._diffusion(h_src, sizes, edge_index, edge_weight, degree, whole=whole)
         if isinstance(p.edges, Edges):
             weight = p.on_edges.to(h_src.dtype)[:, None]
             out = aggregate(h_src[:, None], weight, p.edges).squeeze(1)
         else:
-            sizes = (h_src.shape[0], h_dst.shape[0])
             # propagate_type: (x: Tensor, edge_weight: Tensor)
             out = self.propagate(p.edges, x=h_src, edge_weight=p.on_edges, size=sizes)
             out = out.to(h_src.dtype)
@@ -156,25 +156,23 @@ class PDGCNConv(FusedConv):
 
     def _diffusion(
         self,
-        h_src: Tensor,
-        h_dst: Tensor,
+        h: Tensor,
+        sizes: tuple[int, int],
         edge_index: Tensor | Edges,
         edge_weight: Tensor | None,
         degree: Tensor | tuple[Tensor, Tensor] | None,
         *,
-        block: bool,
+        whole: bool,
     ) -> _Diffusion:
         """P on the edges given, or what was kept of the first call."""
-        sizes, messages = (h_src.shape[0], h_dst.shape[0]), self.wants_messages(edge_index)
+        messages = self.wants_messages(edge_index)
         kept = self._kept
-        if kept is not None and kept.on_edges.device == h_src.device and not messages:
-            as_edges(kept.edges, *sizes)  # an error where x is of another graph
-            return kept
-        dtype = torch.promote_types(h_src.dtype, torch.float32)
+        if kept is not None and kept.on_edges.device == h.device and not messages:
+            return _check_kept(kept, sizes)
+        dtype = torch.promote_types(h.dtype, torch.float32)
         index, weight = _weighted_edges(edge_index, edge_weight, sizes, dtype)
         if degree is None:
-            one = h_src.new_ones((), dtype=dtype)
-            degrees = _degrees(index, weight, one, sizes, block=block)
+            degrees = _degrees(edge_index, index, weight, sizes, dtype=dtype, whole=whole)
         else:
             degrees = check_degree(degree, sizes, dtype)
         on_edges, on_diagonal = diffusion_weights(
@@ -185,19 +183,18 @@ class PDGCNConv(FusedConv):
             edge_weight=weight,
             degree=degrees,
         )
-        if messages and isinstance(edge_index, Edges):
-            return _Diffusion(torch.stack(tuple(index)), on_edges, on_diagonal)
-        few = index[0].shape[0] * self.out_channels <= FEW_NUMBERS
-        if messages or (few and not self.cached and isinstance(index, Tensor)):
+        few = on_edges.numel() * self.out_channels <= FEW_NUMBERS
+        if messages or (few and not self.cached and not isinstance(edge_index, Edges)):
+            index = index if isinstance(index, Tensor) else torch.stack(index)
             return _Diffusion(index, on_edges, on_diagonal)
         edges = edge_index
         if not isinstance(edges, Edges):
             edges = Edges.from_edge_index(index, num_nodes=sizes[0], num_targets=sizes[1])
             on_edges = edges.sorted(on_edges)
-        p = _Diffusion(edges, on_edges, on_diagonal)
-        if self.cached:
-            p = self._kept = _Diffusion(edges.trimmed(), on_edges.detach(), on_diagonal.detach())
-        return p
+        if not self.cached:
+            return _Diffusion(edges, on_edges, on_diagonal)
+        self._kept = _Diffusion(edges.trimmed(), on_edges.detach(), on_diagonal.detach())
+        return self._kept
 
     def __repr__(self) -> str:
         with torch.no_grad():
@@ -205,3 +202,52 @@ class PDGCNConv(FusedConv):
         options = (("learn", self.learn), ("cached", self.cached))
         said = "".join(f", {name}=True" for name, value in options if value)
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {values}{said})"
+
+
+def _check_kept(kept: _Diffusion, sizes: tuple[int, int]) -> _Diffusion:
+    edges: Any = kept.edges
+    if (edges.num_sources, edges.num_targets) != sizes:
+        raise InputError(
+            f"this layer keeps P of a graph of {edges.num_targets} nodes, but x has {sizes[1]} "
+            "rows; leave cached=True out, or call reset_parameters() first"
+        )
+    return kept
+
+
+def _weighted_edges(
+    edge_index: Tensor | Edges,
+    edge_weight: Tensor | None,
+    sizes: tuple[int, int],
+    dtype: torch.dtype,
+) -> tuple[Any, Tensor | None]:
+    """Sources and targets ``[2, E]``, and the weights a_ij; self-loops weigh 0."""
+    if isinstance(edge_index, Edges):
+        edges = check_sources(edge_index, *sizes)
+        if edge_weight is not None:
+            edge_weight = check_weight(edge_weight, edges.num_edges).to(dtype)
+        return (edges.col, edges.row), edge_weight
+    index, values = as_edge_index(edge_index)
+    check_range(index, *sizes)
+    return index, loopless_weight(index, values if edge_weight is None else edge_weight, dtype)
+
+
+def _degrees(
+    edge_index: Tensor | Edges,
+    index: Any,
+    weight: Tensor | None,
+    sizes: tuple[int, int],
+    *,
+    dtype: torch.dtype,
+    whole: bool,
+) -> tuple[Tensor, Tensor] | None:
+    """d of sources and targets on the edges given; None for :func:`diffusion_weights` to count."""
+    if weight is None and isinstance(edge_index, Edges):
+        into = edge_index.rowptr.diff().to(dtype)
+        return (into if whole else edge_index.t_rowptr.diff().to(dtype)), into
+    if whole or weight is None:
+        return None
+    source, target = (
+        weight.new_zeros(size).index_add(0, ids, weight)
+        for ids, size in zip(index, sizes, strict=True)
+    )
+    return source, target
