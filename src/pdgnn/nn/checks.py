@@ -142,21 +142,22 @@ def loopless_weight(edge_index: Tensor, edge_weight: Tensor | None, dtype: torch
 
     So they count as little as if they were not there, and no shape depends on how many there are.
     """
-    source, target = edge_index
+    loop = edge_index[0] == edge_index[1]
     if edge_weight is None:
-        return source.ne(target).to(dtype)
-    weight = check_weight(edge_weight, edge_index.shape[1]).to(dtype)
-    return torch.where(source == target, 0.0, weight)
+        return (~loop).to(dtype)
+    return check_weight(edge_weight, edge_index.shape[1]).to(dtype).masked_fill(loop, 0.0)
 
 
-def warn_one_way(edge_index: Tensor, num_nodes: int) -> bool:
-    """Warn where edges have no reverse; whether they were looked at.
+def warn_one_way(edge_index: Tensor | Edges, num_nodes: int) -> bool:
+    """Warn where an edge_index has edges without their reverse; whether it was looked at.
 
     That takes two sorts, and on a GPU a wait: there, and while a model is traced, nothing is looked
     at. For the `forward` of a module: the warning names the line that called it.
     """
+    if isinstance(edge_index, Edges) or torch.compiler.is_compiling():
+        return False
     index, _ = as_edge_index(edge_index)
-    if torch.compiler.is_compiling() or index.device.type != "cpu":
+    if index.device.type != "cpu":
         return False
     check_range(index, num_nodes, num_nodes)
     ways = [a.long() * num_nodes + b for a, b in (index, index.flip(0))]

@@ -22,7 +22,7 @@ from pdgnn.nn.checks import (
     check_sources,
 )
 from pdgnn.nn.conv import FusedConv, glorot_linear
-from pdgnn.ops import Edges, aggregate, attend, attend_nodes, score_nodes
+from pdgnn.ops import Edges, aggregate, attend, attend_nodes
 
 __all__ = ["PDGATConv"]
 
@@ -224,8 +224,6 @@ class PDGATConv(FusedConv):
         """W x_j, ⟨a_src, W x_j⟩ and ⟨a_dst, W x_i⟩ by heads: ``[N, H, C]`` and ``[N, H]`` each."""
         att_src, att_dst = self.att_src.squeeze(0), self.att_dst.squeeze(0)
         x_src = h_src.view(-1, *att_src.shape)
-        if h_dst is h_src:
-            return score_nodes(x_src, None, att_src, att_dst)
         (a_src,) = node_scores(x_src, att_src)
         if h_dst is None:
             return x_src, a_src, a_src.new_zeros(targets, self.heads)

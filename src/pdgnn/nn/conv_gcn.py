@@ -134,8 +134,8 @@ class PDGCNConv(FusedConv):
         """
         x_src, x_dst = x if isinstance(x, tuple) else (x, x)
         whole = degree is None and not isinstance(x, tuple)
-        if whole and not self._checked and not isinstance(edge_index, Edges):
-            self._checked = warn_one_way(edge_index, x_src.shape[0])
+        if whole and not self._checked and warn_one_way(edge_index, x_src.shape[0]):
+            self._checked = True
         h_src: Tensor = self.lin(x_src)  # [N, out]
         h_dst = h_src if x_dst is x_src else self.lin(x_dst)
         sizes = (h_src.shape[0], h_dst.shape[0])

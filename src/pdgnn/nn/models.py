@@ -18,7 +18,14 @@ from pdgnn.errors import InputError
 from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
 from pdgnn.nn.backbone import Backbone, BlockFactory
 from pdgnn.nn.blocks import AggregateBlock, AttendBlock, DotBlock, FeedForwardBlock
-from pdgnn.nn.checks import as_edge_index, check_attr, check_range, check_seed, check_weight
+from pdgnn.nn.checks import (
+    as_edge_index,
+    check_attr,
+    check_range,
+    check_seed,
+    loopless_weight,
+    warn_one_way,
+)
 from pdgnn.nn.plain import Plain, PlainAggregate, PlainAttend, PlainFactory, PlainLinear
 from pdgnn.ops import Edges
 
@@ -166,6 +173,7 @@ class PDGCN(Backbone):
             blocks=(AggregateBlock,),
         )
         self.alpha, self.gamma = check_alpha(alpha), check_gamma(gamma)
+        self._checked = False
 
     def forward(  # type: ignore[override]
         self, x: Tensor, edge_index: Tensor | Edges, edge_weight: Tensor | None = None
@@ -175,17 +183,19 @@ class PDGCN(Backbone):
         Args:
             x: Features of the nodes.
             edge_index: An undirected graph, every edge both ways, ``[2, E]``; self-loops are
-                dropped. Or the `edges` of :func:`pdgnn.nn.prepare`, taken as they are.
+                dropped, and one-way edges get a warning, once and on the CPU. Or the `edges` of
+                :func:`pdgnn.nn.prepare`, taken as they are.
             edge_weight: Weights of the graph's edges ``[E]``, default 1; with `Edges` the entries
                 of P in their slots, which :func:`pdgnn.nn.prepare` gives too.
         """
         if isinstance(edge_index, Edges):
             return super().forward(x, edge_index, edge_weight)
+        if not self._checked and warn_one_way(edge_index, x.shape[0]):
+            self._checked = True
         index, values = as_edge_index(edge_index)
         check_range(index, x.shape[0], x.shape[0])
-        weight = values if edge_weight is None else edge_weight
-        weight = index.new_ones(index.shape[1], dtype=x.dtype) if weight is None else weight
-        index, weight = remove_self_loops(index, check_weight(weight, index.shape[1]))
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        weight = loopless_weight(index, values if edge_weight is None else edge_weight, dtype)
         on_edges, on_diagonal = diffusion_weights(
             index, x.shape[0], alpha=self.alpha, gamma=self.gamma, edge_weight=weight
         )
