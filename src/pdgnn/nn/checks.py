@@ -15,7 +15,6 @@ from pdgnn.ops import Edges
 __all__ = [
     "as_edge_index",
     "as_edges",
-    "as_weight",
     "check_attr",
     "check_degree",
     "check_heads",
@@ -169,11 +168,6 @@ def warn_one_way(edge_index: Tensor | Edges, num_nodes: int) -> bool:
             stacklevel=5,  # past forward and the two calls of nn.Module
         )
     return True
-
-
-def as_weight(values: Tensor | None, like: Tensor) -> Tensor | None:
-    """Per-edge values in the floating-point type of `like`."""
-    return None if values is None else values.to(like.dtype)
 
 
 def check_degree(
