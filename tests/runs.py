@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
+import torch
+from torch import nn
 
 from pdgnn import Graph
+from pdgnn.models import MODELS, Size
+from pdgnn.nn import graph_inputs
+from pdgnn.rewiring import rewire
+from pdgnn.spectrum import eigenpairs
 from pdgnn.training import Progress, RunResult, RunSpec, Task, train
 
 
@@ -46,6 +53,40 @@ def spec(**options) -> RunSpec:
 
 TASKS = {"board": board(), "ring": three_classes()}
 RUNS = [spec(split=i, seed=i, model=m) for i, m in enumerate(("gcn", "gcn", "pd-gat", "gcn"))]
+
+
+def build(name: str, in_channels: int, out_channels: int, **fields) -> nn.Module:
+    """The module of a model of the registry."""
+    renamed = {"width" if k == "hidden_channels" else k: v for k, v in fields.items()}
+    run = RunSpec(dataset="graph", model=name, **renamed)
+    return MODELS[name].make(Size(in_channels, out_channels), run)
+
+
+def prepare(
+    g: Graph,
+    name: str,
+    *,
+    alpha: float = 1.0,
+    gamma: float = 1.0,
+    rewired: bool = False,
+    reach: str = "all",
+    phi=None,
+    dtype: torch.dtype = torch.float32,
+) -> SimpleNamespace:
+    """Its inputs on `g`, made by hand: edges, edge_weight and edge_attr (or None), and the graph."""
+    asked = MODELS[name].inputs.keywords
+    if phi is None and (rewired or asked["features"]):
+        phi = eigenpairs(g, gamma=gamma).eigenvectors(alpha)[:, 0]
+    graph = rewire(g, reach=reach, phi=phi) if rewired else g
+    found = graph_inputs(
+        graph,
+        loops=asked["loops"],
+        weight=asked["weight"],
+        scope=(alpha, gamma),
+        phi=phi if asked["features"] else None,
+    )
+    made = {n: found[n].to(dtype) if n in found else None for n in ("edge_weight", "edge_attr")}
+    return SimpleNamespace(edges=found["edges"], graph=graph, **made)
 
 
 class StopError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional as F  # noqa: N812
 
 from pdgnn import Graph, InputError
-from pdgnn.nn import MODELS, Backbone, GraphInputs, build, prepare
+from pdgnn.models import MODELS
+from pdgnn.nn import Backbone
 from pdgnn.nn.blocks import (
     AggregateBlock,
     AttendBlock,
@@ -24,6 +26,7 @@ from pdgnn.nn.blocks import (
 )
 from pdgnn.nn.plain import Plain
 from pdgnn.ops import Edges, activate, attend, dropout
+from runs import build, prepare
 
 # a ring of 7 with a chord and a tail, and node 9 alone
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 0, 3, 7], [1, 2, 3, 4, 5, 6, 0, 3, 7, 8]], 10)
@@ -37,7 +40,7 @@ def small(name: str, *, seed: int = 0, dropout: float = 0.3, depth: int = 2) -> 
     )
 
 
-def call(model: nn.Module, inputs: GraphInputs) -> Tensor:
+def call(model: nn.Module, inputs: SimpleNamespace) -> Tensor:
     return model(X, inputs.edges, inputs.edge_weight, inputs.edge_attr)
 
 

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from pdgnn import Graph
-from pdgnn.nn import MODELS, SparseFeatures, build, compact_features, prepare
+from pdgnn.models import MODELS
+from pdgnn.nn import SparseFeatures, compact_features
 from pdgnn.nn.features import SPARSE_SHARE, feature_matmul
+from runs import build, prepare
 
 
 def words(nodes: int = 12, features: int = 40, share: float = 0.03) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 from oracle import by_hand
 from pdgnn import Graph, InputError, RewiredGraph, diffusion_matrix, direction_features, rewire
 from pdgnn.datasets import load
-from pdgnn.nn import MODELS, GraphInputs, build, prepare
+from pdgnn.models import MODELS
 from pdgnn.nn.inputs import edge_weights
+from runs import build, prepare
 from strategies import graphs
 
 UNIT = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0.0, 1.0)
@@ -22,7 +25,7 @@ WEIGHTS = {"gcn", "sage", "pd-gcn", "plain-gcn", "plain-pd-gcn"}
 FEATURES = {"pd-gat", "pd-gat-sep", "plain-pd-gat"}
 
 
-def dense(inputs: GraphInputs, values: torch.Tensor) -> np.ndarray:
+def dense(inputs: SimpleNamespace, values: torch.Tensor) -> np.ndarray:
     """Values of the edges as a matrix: row the target, column the source."""
     n = inputs.edges.num_targets
     out = np.zeros((n, n, *values.shape[1:]))

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from pdgnn import Graph, InputError, direction_features
-from pdgnn.nn import MODELS, PDGAT, PDGCN, build, prepare
+from pdgnn.models import MODELS
+from pdgnn.nn import PDGAT, PDGCN
+from runs import build, prepare
 from strategies import graphs
 
 WIDTH, HEADS, DEPTH = 12, 3, 2

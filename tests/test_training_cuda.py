@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pdgnn import Graph
-from pdgnn.nn import MODELS
+from pdgnn.models import MODELS
 from pdgnn.ops import use_backend
 from pdgnn.training import Task, train
 from runs import TASKS, random_masks, spec

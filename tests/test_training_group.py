@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pdgnn.nn import MODELS, build, prepare
+from pdgnn.models import MODELS
 from pdgnn.ops import reference, use_backend
 from pdgnn.training import PRECISIONS, RunSpec
 from pdgnn.training.group import Group, dtype_of, matmul_precision
@@ -26,7 +26,7 @@ from pdgnn.training.state import (
     flat_parameters,
     views,
 )
-from runs import TASKS, spec
+from runs import TASKS, build, prepare, spec
 
 CPU = torch.device("cpu")
 MOST = 77

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from pdgnn import Graph, InputError
-from pdgnn.nn import prepare
 from pdgnn.ops import Edges
 from pdgnn.training import Progress, RunSpec, Task, group, loop, train, trainer
 from pdgnn.training.group import Group
-from runs import RUNS, StopError, board, go, random_masks, same, spec, stop_at
+from runs import RUNS, StopError, board, go, prepare, random_masks, same, spec, stop_at
 
 
 @pytest.fixture(autouse=True)

@@ -40,6 +40,7 @@ class RewiredGraph(Graph):
         added: The new edges, each once, as (node, gradient node), ``[2, A]``.
         gradient_nodes: The gradient node of each component of the original graph, ``[C]``.
         reach: Which nodes were joined, "all" or "far".
+        phi: φ of the original graph, ``[N]``.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class RewiredGraph(Graph):
         added: Tensor,
         gradient_nodes: NDArray[np.int64],
         reach: Reach,
+        phi: NDArray[np.float64],
     ) -> None:
         """Trust the arguments; :func:`rewire` is what makes them."""
         super().__init__(adjacency, report, node_ids)
         self.added = added
         self.gradient_nodes = gradient_nodes
         self.reach: Reach = reach
+        self.phi = phi
 
     @property
     def why(self) -> list[str]:
@@ -160,6 +163,7 @@ def rewire(
         added=torch.from_numpy(added),
         gradient_nodes=rightmost,
         reach=reach,
+        phi=values,
     )
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,12 +33,13 @@ from pdgnn.solvers.component import (
     dense_pairs,
 )
 
-__all__ = ["Spectrum", "eigenpairs", "eigenpairs_path"]
+__all__ = ["Spectrum", "eigenpairs", "eigenpairs_path", "first_eigenvector"]
 
 CACHE_SECONDS = 0.5
 """Answers that took less than this are not worth a file."""
 BATCH_ENTRIES = 4_000_000
 """Entries of the dense matrices of small components held at a time."""
+_remembered: WeakKeyDictionary[Graph, dict[float, Spectrum]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,20 @@ def eigenpairs(
     ([1.0], [0.7071, 0.0, -0.7071])
     """
     return eigenpairs_path(g, [gamma], k=k, solver=solver, device=device, seed=seed, cache=cache)[0]
+
+
+def first_eigenvector(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> NDArray[np.float64]:
+    """φ^(1)(α,γ), ``[N]``; γ is solved for once and remembered as long as `g` is there.
+
+    >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
+    >>> first_eigenvector(path, gamma=0.5).round(3).tolist()
+    [0.707, 0.0, -0.707]
+    """
+    known = _remembered.setdefault(g, {})
+    if gamma not in known:
+        known[gamma] = eigenpairs(g, gamma=gamma)
+    phi: NDArray[np.float64] = known[gamma].eigenvectors(alpha)[:, 0]
+    return phi
 
 
 def eigenpairs_path(

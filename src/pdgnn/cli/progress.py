@@ -43,7 +43,7 @@ def trained_with_progress(
     from pdgnn.training.trainer import train
 
     try:
-        with _watching() as progress:
+        with _watching(specs) as progress:
             return train(
                 specs,
                 tasks=tasks,
@@ -63,9 +63,9 @@ def trained_with_progress(
 
 
 @contextmanager
-def _watching() -> Iterator[Callable[[Progress], None]]:
+def _watching(specs: list[RunSpec]) -> Iterator[Callable[[Progress], None]]:
     """What to call with the progress: a bar if a person is watching, else a line now and then."""
-    pace = _Pace()
+    pace = _Pace(specs)
     if not sys.stderr.isatty():
         yield pace.say_now_and_then
         return
@@ -82,13 +82,16 @@ def _watching() -> Iterator[Callable[[Progress], None]]:
 class _Pace:
     """How far a training is, and how long it may still take, in a line."""
 
-    def __init__(self) -> None:
+    def __init__(self, specs: list[RunSpec]) -> None:
+        from pdgnn.report.training import differing
+
+        self._names = differing(specs)
         self._first: tuple[float, float] | None = None
         self._said = time.monotonic()
 
     def line(self, p: Progress) -> str:
         """A line on stderr."""
-        return f"{p.runs_done}/{p.runs} runs, {_under_way(p)}{self._left(_share(p))}"
+        return f"{p.runs_done}/{p.runs} runs, {_under_way(p, self._names)}{self._left(_share(p))}"
 
     def say_now_and_then(self, p: Progress) -> None:
         """The line, if the last one is some time ago."""
@@ -111,17 +114,20 @@ def _share(p: Progress) -> float:
     return (p.runs_done + len(p.specs) * p.step / p.steps) / p.runs
 
 
-def _under_way(p: Progress) -> str:
-    """``PD-GAT depth 5, step 40/1000, best val 91.20 and test 90.85 so far``."""
+def _under_way(p: Progress, names: list[str]) -> str:
+    """``PD-GAT, depth 5 at step 40/1000, best val 91.20 and test 90.85 so far``.
+
+    `names` are the settings in which the runs differ.
+    """
     import math
 
-    from pdgnn.nn.models import MODELS
+    from pdgnn.report.training import setting
 
-    spec = p.specs[0]
     found = [(v, t) for v, t in zip(p.val, p.test, strict=True) if not math.isnan(v)]
     scores = ""
     if found:
         val, test = (100 * sum(column) / len(found) for column in zip(*found, strict=True))
-        scores = f", best val {val:.2f} and test {test:.2f} so far"
+        said = "" if math.isnan(test) else f" and test {test:.2f}"
+        scores = f", best val {val:.2f}{said} so far"
     many = f"{len(p.specs)} of " if len(p.specs) > 1 else ""
-    return f"{many}{MODELS[spec.model].name} depth {spec.depth} at step {p.step}/{p.steps}{scores}"
+    return f"{many}{setting(p.specs[0], names)} at step {p.step}/{p.steps}{scores}"

@@ -36,25 +36,62 @@ class Precision(StrEnum):
     float64 = "float64"
 
 
+class Metric(StrEnum):
+    """By what runs are scored."""
+
+    accuracy = "accuracy"
+    balanced_accuracy = "balanced_accuracy"
+    macro_f1 = "macro_f1"
+    roc_auc = "roc_auc"
+    average_precision = "average_precision"
+
+
+def _print_models(wanted: bool) -> None:
+    if wanted:
+        from pdgnn.models import MODELS
+        from pdgnn.report.models import models_text
+
+        show(models_text(MODELS))
+        raise typer.Exit
+
+
 def train_command(
     graph: GraphArgument,
     *,
+    list_models: Annotated[
+        bool,
+        typer.Option(
+            "--list",
+            callback=_print_models,
+            is_eager=True,
+            help="Name the models and their options, and exit.",
+        ),
+    ] = False,
     model: Annotated[
         str, typer.Option("--model", "-m", help="One or several: pd-gat, pd-gcn, gat, gcn, ...")
     ] = "pd-gat",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUES",
+            help="An option of the models' own, one or several values: k=2,4. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     alpha: Annotated[str, typer.Option(help="One or several α, such as 0,0.5,1.")] = "1",
     gamma: Annotated[str, typer.Option(help="One or several γ.")] = "1",
     depth: Annotated[str, typer.Option(help="One or several depths, such as 2 or 1-5.")] = "2",
-    width: Annotated[int, typer.Option(help="Hidden channels.")] = 512,
-    heads: Annotated[int, typer.Option(help="Heads of attention, which split the width.")] = 8,
+    width: Annotated[str, typer.Option(help="Hidden channels.")] = "512",
+    heads: Annotated[str, typer.Option(help="Heads of attention, which split the width.")] = "8",
     splits: Annotated[str, typer.Option(help="Which splits: all, 0,1,2 or 0-4.")] = "all",
     seeds: Annotated[str, typer.Option(help="How many (3 is 0,1,2), or which: 0,7 or 5-9.")] = "1",
-    lr: Annotated[float, typer.Option(help="Learning rate of AdamW.")] = 3e-5,
-    weight_decay: Annotated[float, typer.Option(help="Weight decay of AdamW.")] = 0.0,
-    dropout: Annotated[float, typer.Option(help="Dropout rate, in [0, 1).")] = 0.2,
-    steps: Annotated[int, typer.Option(help="Steps of a run, each evaluated.")] = 1000,
+    lr: Annotated[str, typer.Option(help="Learning rate, such as 0.01,0.003.")] = "3e-5",
+    weight_decay: Annotated[str, typer.Option(help="Weight decay.")] = "0",
+    dropout: Annotated[str, typer.Option(help="Dropout rate, in [0, 1).")] = "0.2",
+    steps: Annotated[str, typer.Option(help="Steps of a run, each evaluated.")] = "1000",
     patience: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             help="End a run after so many steps without a better validation score.",
             show_default=False,
@@ -69,6 +106,16 @@ def train_command(
     precision: Annotated[
         Precision, typer.Option(help="Arithmetic; tf32 and bfloat16 are for GPUs.")
     ] = Precision.float32,
+    metric: Annotated[
+        Metric | None,
+        typer.Option(
+            help="What the best step is chosen by; else ROC AUC (two classes) or accuracy.",
+            show_default=False,
+        ),
+    ] = None,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Let all classes count the same in the loss.")
+    ] = False,
     device: Annotated[Device, typer.Option(help="Where the runs train.")] = Device.cpu,
     recompute: Annotated[
         bool,
@@ -101,45 +148,38 @@ def train_command(
 ) -> None:
     """Train models on a graph, on all its splits at once.
 
-    Lists given to --model, --alpha, --gamma and --depth make a grid, with a line of
-    the table for each point of it: mean ± std of the test score over splits and seeds,
-    each at its best validation step. The defaults are the protocol of the paper.
+    Every number may be a list such as 0,0.5,1 or 1-5: lists make a grid, with a line
+    of the table for each point of it: mean ± std of the test score over splits and
+    seeds, each at its best validation step. The defaults are the protocol of the paper.
 
     Examples:
 
+    pdgnn train --list
     pdgnn train minesweeper-generated:size=30 --width 64 --lr 3e-3 --steps 200
     pdgnn train minesweeper -m pd-gat,gat --gamma 0.2,0.4 --depth 2,5 --device cuda
-    pdgnn train graph.npz --seeds 3 --patience 100 --folder runs --curves curves.csv
+    pdgnn train graph.npz --lr 0.01,0.003 --seeds 3 --patience 100 --folder runs
     """
     with wrapped_errors():
-        from pdgnn.training.spec import RunSpec
-
-        grid = _grid(
-            RunSpec(
-                dataset=graph,
-                model="mlp",
-                width=width,
-                heads=heads,
-                lr=lr,
-                weight_decay=weight_decay,
-                dropout=dropout,
-                steps=steps,
-                patience=patience,
-                rewired=rewired,
-                reach=reach.value,
-                precision=precision.value,
-            ),
-            _words("--model", model),
-            [_numbers(name, text) for name, text in (("--alpha", alpha), ("--gamma", gamma))],
-            _whole_numbers("--depth", depth),
-        )
+        whole = {"depth": depth, "width": width, "heads": heads, "steps": steps}
+        real = {"alpha": alpha, "gamma": gamma, "lr": lr}
+        real |= {"weight_decay": weight_decay, "dropout": dropout}
+        fixed = {"rewired": rewired, "reach": reach.value, "precision": precision.value}
+        lists: dict[str, list[Any]] = {n: _whole_numbers(_flag(n), t) for n, t in whole.items()}
+        lists |= {n: _numbers(_flag(n), t) for n, t in real.items()}
+        lists |= {} if patience is None else {"patience": _whole_numbers("--patience", patience)}
+        grid = _grid(graph, _words("--model", model), lists, fixed, _options(option or []))
         chosen_seeds = _seeds(seeds)
         chosen_splits = None if splits.strip() == "all" else _whole_numbers("--splits", splits)
         _check_places(device.value, folder, curves, report)
         with working(f"reading {graph}"):
             from pdgnn.training.task import Task
 
-            task = Task.open(graph, root)
+            task = Task.open(
+                graph,
+                root,
+                metric=None if metric is None else metric.value,
+                class_weights="balanced" if balanced else None,
+            )
         every = range(task.num_splits) if chosen_splits is None else chosen_splits
         specs = [
             replace(spec, split=split, seed=seed)
@@ -166,17 +206,63 @@ def train_command(
             tell(f"the report is in {report}")
 
 
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _grid(
-    base: RunSpec, models: list[str], scopes: list[list[float]], depths: list[int]
+    graph: str,
+    models: list[str],
+    lists: dict[str, list[Any]],
+    fixed: dict[str, Any],
+    options: dict[str, list[Any]],
 ) -> list[RunSpec]:
-    """A run for each point of the grid, one for all (α, γ) where they do not matter."""
-    found = []
+    """A run for each point of the grid; settings that a model does not use make no points."""
+    from pdgnn.errors import InputError
+    from pdgnn.models import find_model
+    from pdgnn.training.spec import RunSpec, resolved
+
+    found: dict[RunSpec, None] = {}
+    known = {name: find_model(name).options for name in models}
+    for name in options:
+        if not any(name in own for own in known.values()):
+            raise InputError(
+                f"--option: {', '.join(models)} has no option {name!r}; see pdgnn train --list"
+            )
     for model in models:
-        for alpha, gamma in product(*scopes):
-            for depth in depths:
-                run = replace(base, model=model, alpha=alpha, gamma=gamma, depth=depth)
-                found.append(run if run.scoped else replace(run, alpha=1.0, gamma=1.0))
-    return list(dict.fromkeys(found))
+        own = {name: values for name, values in options.items() if name in known[model]}
+        for point in product(*lists.values(), *own.values()):
+            values = dict(zip([*lists, *own], point, strict=True))
+            chosen = {name: values.pop(name) for name in own}
+            spec = RunSpec(dataset=graph, model=model, options=chosen, **values, **fixed)
+            found[resolved(spec, find_model(model))] = None
+    return list(found)
+
+
+def _options(texts: list[str]) -> dict[str, list[Any]]:
+    """``["k=2,4", "norm=layer"]`` as names and values."""
+    from pdgnn.errors import InputError
+
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--option takes NAME=VALUES such as k=2,4, not {text!r}")
+        found[name.strip()] = [_scalar(item) for item in _words("--option", values)]
+    return found
+
+
+def _scalar(text: str) -> bool | int | float | str | None:
+    """A flag, a number, none, or the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _words(option: str, text: str) -> list[str]:
@@ -278,24 +364,23 @@ def _write_report(path: Path, task: Task, rows: Sequence[Summary]) -> None:
         partial.write_text(page, encoding="utf-8")
 
 
-CURVE_COLUMNS = ("model", "alpha", "gamma", "depth", "split", "seed", "step", "loss", "val", "test")
-
-
 def _write_curves(path: Path, results: Sequence[RunResult]) -> None:
-    """A row for each step of each run; empty where a number is not finite."""
+    """A row for each step of each run, with what differs; empty where a number is not finite."""
     import csv
     import math
 
     from pdgnn.io.write import whole_file
+    from pdgnn.report.training import differing, value
 
+    names = differing(r.spec for r in results)
     with (
         whole_file(path) as partial,
         partial.open("x", newline="", encoding="utf-8") as file,
     ):
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(CURVE_COLUMNS)
+        rows.writerow(["model", *names, "split", "seed", "step", "loss", "val", "test"])
         for r in results:
-            run = [getattr(r.spec, name) for name in CURVE_COLUMNS[:6]]
+            run = [r.spec.model, *(value(r.spec, n) for n in names), r.spec.split, r.spec.seed]
             for step, numbers in enumerate([] if r.curves is None else r.curves.tolist(), 1):
                 rows.writerow(
                     [*run, step, *(f"{v:.7g}" if math.isfinite(v) else "" for v in numbers)]

@@ -12,9 +12,10 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.summary import mean_std
 
 __all__ = ["FULL", "QUICK", "Curve", "Figure1", "Plan", "figure1", "figure1_specs"]
 
@@ -167,8 +168,8 @@ def _curve(
     return Curve(
         name,
         tuple(x),
-        tuple(fmean(s) for s in scores),
-        tuple(stdev(s) if len(s) > 1 else math.nan for s in scores),
+        tuple(mean_std(s)[0] for s in scores),
+        tuple(mean_std(s)[1] for s in scores),
         tuple([None] * len(x) if gamma is None else gamma),
     )
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from pdgnn.errors import InputError
 from pdgnn.experiments.paper import cell, scope
-from pdgnn.nn.models import MODELS
-from pdgnn.training.checkpoint import RunFolder
+from pdgnn.models import MODELS
+from pdgnn.training.checkpoint import RunFolder, read_results
 from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.summary import mean_std
 
 __all__ = [
     "Cell",
@@ -85,7 +84,7 @@ def cell_specs(
     """
     key, rewired = _model_key(model), model.endswith(REWIRED)
     alpha, gamma = 1.0, 1.0
-    if rewired or MODELS[key].scoped:
+    if rewired or "gamma" in MODELS[key].uses:
         tuned = scope(model, dataset)
         if tuned is None:
             raise InputError(
@@ -114,9 +113,8 @@ def score(specs: Sequence[RunSpec], results: Mapping[str, RunResult]) -> Score |
     found = [results[spec.key] for spec in specs if spec.key in results]
     if not found:
         return None
-    val, test = np.array([[100 * r.val, 100 * r.test] for r in found]).T
-    std = float(test.std(ddof=1)) if len(found) > 1 else math.nan
-    return Score(float(test.mean()), std, float(val.mean()), len(found))
+    mean, std = mean_std(100 * r.test for r in found)
+    return Score(mean, std, mean_std(100 * r.val for r in found)[0], len(found))
 
 
 def markdown(
@@ -183,7 +181,7 @@ def merge_results(folder: RunFolder, file: str | Path) -> int:
     Where the tasks.json of those runs lies beside it, their datasets must be those of `folder`.
     """
     path = Path(file)
-    found = _read_results(path)
+    found = read_results(path)
     with folder.held():
         tasks = path.with_name("tasks.json")
         if tasks.exists():
@@ -195,22 +193,8 @@ def merge_results(folder: RunFolder, file: str | Path) -> int:
     return len(new)
 
 
-def _read_results(path: Path) -> list[RunResult]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as e:
-        raise InputError(f"cannot read {path}: {e}") from e
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found.append(RunResult.from_dict(json.loads(line)))
-        except (ValueError, TypeError, AttributeError, KeyError) as e:
-            raise InputError(f"{path}, line {number}, is not a finished run ({e})") from e
-    return found
-
-
 def _model_key(label: str) -> str:
-    keys = {spec.name: key for key, spec in MODELS.items()}
+    keys = {str(model.name): key for key, model in MODELS.items()}
     name = label.removesuffix(REWIRED)
     if name not in keys:
         raise InputError(

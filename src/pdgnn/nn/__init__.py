@@ -1,22 +1,20 @@
-"""Layers for any PyG model, the residual backbone, and the models by name."""
+"""Layers for any PyG model, the residual backbone, and the paper's two models as modules."""
 
-from pdgnn.nn.backbone import Backbone
+from pdgnn.nn.backbone import Backbone, SeededModule
 from pdgnn.nn.conv_gat import PDGATConv
 from pdgnn.nn.conv_gcn import PDGCNConv
 from pdgnn.nn.features import SparseFeatures, compact_features
-from pdgnn.nn.inputs import GraphInputs, prepare
-from pdgnn.nn.models import MODELS, PDGAT, PDGCN, build
+from pdgnn.nn.inputs import graph_inputs
+from pdgnn.nn.models import PDGAT, PDGCN
 
 __all__ = [
-    "MODELS",
     "PDGAT",
     "PDGCN",
     "Backbone",
-    "GraphInputs",
     "PDGATConv",
     "PDGCNConv",
+    "SeededModule",
     "SparseFeatures",
-    "build",
     "compact_features",
-    "prepare",
+    "graph_inputs",
 ]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
-from torch_geometric.utils import softmax
 
 from pdgnn.errors import InputError
 from pdgnn.nn.checks import check_heads
@@ -38,7 +36,6 @@ __all__ = [
     "FeedForward",
     "FeedForwardBlock",
     "added",
-    "attention",
     "edge_scores",
     "gelu",
     "node_scores",
@@ -110,29 +107,6 @@ def edge_scores(weight: Tensor, att: Tensor) -> Tensor:
     return w.view(*att.shape[:-1], -1)
 
 
-def attention(
-    a_src: Tensor,
-    a_dst: Tensor,
-    edges: Edges,
-    *,
-    edge_attr: Tensor | None = None,
-    w_edge: Tensor | None = None,
-    negative_slope: float = 0.2,
-) -> Tensor:
-    """The attention of each edge and head ``[E, H]``, as :func:`pdgnn.ops.attend` weighs them.
-
-    >>> edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3)
-    >>> attention(torch.zeros(3, 1), torch.zeros(3, 1), edges).flatten().tolist()
-    [0.5, 0.5]
-    """
-    z = a_src[edges.col] + a_dst[edges.row]
-    if edge_attr is not None and w_edge is not None:
-        z = z + edge_attr @ w_edge.T
-    scores = F.leaky_relu(z, negative_slope)
-    p: Tensor = softmax(scores, edges.row.long(), num_nodes=edges.num_targets)
-    return p
-
-
 class FeedForward(nn.Module):
     """Linear → dropout → GELU → Linear → dropout; `inputs` vectors of width D side by side."""
 
@@ -179,7 +153,9 @@ class AggregateBlock(nn.Module):
         """``[N, D]`` and edge_weight ``[E]`` to ``[N, D]``."""
         weight = context.edge_weight
         if weight is None:
-            raise InputError("this model weighs its messages; give edge_weight, see nn.prepare")
+            raise InputError(
+                "this model weighs its messages; give edge_weight, see nn.graph_inputs"
+            )
         message = aggregate(x[:, None], weight[:, None], context.edges).squeeze(
             1
         )  # [N, 1, D] and back

@@ -25,12 +25,8 @@ __all__ = [
     "check_sources",
     "check_weight",
     "loopless_weight",
-    "positive",
     "warn_one_way",
 ]
-
-
-positive = check_whole
 
 
 def check_heads(channels: int, heads: int) -> int:

@@ -1,119 +1,111 @@
-"""What each model asks of a graph: its edges, with or without loops, their weights and features."""
+"""What the models of this package ask of a graph: edges, loops, weights, features."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from pdgnn.direction import checked_phi, direction_features
+from pdgnn.errors import InputError
 from pdgnn.graph import Graph
-from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
-from pdgnn.nn.models import ModelSpec, Weight, model_spec
+from pdgnn.laplacian import diffusion_weights
 from pdgnn.ops import Edges
-from pdgnn.rewiring import Reach, check_reach, rewire
-from pdgnn.spectrum import eigenpairs
 
-__all__ = ["GraphInputs", "edge_weights", "prepare"]
+__all__ = ["EDGE_DIM", "Weight", "edge_weights", "graph_inputs", "structure"]
 
+Weight = Literal["symmetric", "mean", "diffusion"]
 
-@dataclass(frozen=True)
-class GraphInputs:
-    """What a model is called with besides x, in the slots of `edges`.
+EDGE_DIM = 2
+"""Direction features of an edge."""
 
-    Attributes:
-        edges: The structure; its `order` is None, as everything is in its slots already.
-        edge_weight: ``[E]``, where the model weighs its edges.
-        edge_attr: Direction features ``[E, 2]``, where it attends to them.
-        graph: The graph that this is of: a :class:`~pdgnn.RewiredGraph` where it was rewired.
-    """
-
-    edges: Edges
-    edge_weight: Tensor | None
-    edge_attr: Tensor | None
-    graph: Graph
-
-    def to(self, device: torch.device | str) -> GraphInputs:
-        """The same on another device."""
-        weight, attr = (
-            None if t is None else t.to(device) for t in (self.edge_weight, self.edge_attr)
-        )
-        return GraphInputs(self.edges.to(device), weight, attr, self.graph)
+_structures: WeakKeyDictionary[Graph, dict[bool, tuple[Edges, Tensor]]] = WeakKeyDictionary()
 
 
-def prepare(
+def graph_inputs(
     g: Graph,
-    name: str,
     *,
-    alpha: float = 1.0,
-    gamma: float = 1.0,
-    rewired: bool = False,
-    reach: Reach = "all",
+    loops: bool = False,
+    weight: Weight | None = None,
+    scope: tuple[float, float] = (1.0, 1.0),
     phi: Tensor | ArrayLike | None = None,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
-) -> GraphInputs:
-    """The inputs of the model `name` of :data:`~pdgnn.nn.models.MODELS` on the graph `g`.
+) -> dict[str, Any]:
+    """What a :class:`~pdgnn.nn.Backbone` is called with besides x; all in the slots of ``edges``.
 
-    With ``rewired=True`` they are those of ``rewire(g, ...)``, the direction features included;
-    φ = φ^(1)(α,γ) is that of `g` itself in both. PD-GCN then diffuses by P of the rewired graph,
-    which the paper leaves out.
+    Args:
+        g: The graph.
+        loops: Whether every node has an edge to itself.
+        weight: Which ``edge_weight`` ``[E]`` there is; see :func:`edge_weights`.
+        scope: (α, γ) of the weights ``"diffusion"``. Loops are there at γ = 1 too, of weight 0, so
+            that all scopes share one structure.
+        phi: φ ``[N]`` whose :func:`~pdgnn.direction_features` are ``edge_attr`` ``[E, 2]``.
 
-    φ is solved for only where it is used, and not where it is given as `phi` ``[N]``; α and γ
-    matter to PD models and to rewiring only. PD-GCN has loops at γ = 1 as well, of weight 0, so
-    that all its (α, γ) share one structure.
-
-    >>> inputs = prepare(Graph.from_edge_index([[0, 1], [1, 2]]), "pd-gcn", gamma=0.5)
-    >>> inputs.edges.row.tolist(), inputs.edges.col.tolist()
+    >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
+    >>> inputs = graph_inputs(path, loops=True, weight="diffusion", scope=(1.0, 0.5))
+    >>> inputs["edges"].row.tolist(), inputs["edges"].col.tolist()
     ([0, 0, 1, 1, 1, 2, 2], [1, 0, 0, 2, 1, 1, 2])
-    >>> [round(w, 3) for w in inputs.edge_weight.tolist()]
+    >>> [round(w, 3) for w in inputs["edge_weight"].tolist()]
     [0.5, 0.5, 0.333, 0.333, 0.333, 0.5, 0.5]
-    >>> model(x, inputs.edges, inputs.edge_weight, inputs.edge_attr)  # doctest: +SKIP
     """
-    spec = model_spec(name)
-    check_alpha(alpha)
-    check_gamma(gamma)
-    check_reach(reach)
-    if (rewired or spec.features) and phi is None:
-        phi = eigenpairs(g, gamma=gamma).eigenvectors(alpha)[:, 0]
-    used = rewire(g, reach=reach, phi=phi) if rewired else g
-    index = _edge_index(used, spec)  # [2, E]
-    edges = Edges.from_edge_index(index, num_nodes=g.num_nodes).trimmed()
-    weight, attr = None, None
-    if spec.weight is not None:
-        weight = edges.sorted(edge_weights(used, spec.weight, alpha=alpha, gamma=gamma)).to(dtype)
-    if spec.features and phi is not None:
+    edges, order = structure(g, loops=loops)
+    found: dict[str, Any] = {"edges": edges}
+    if weight is not None:
+        found["edge_weight"] = edge_weights(g, weight, loops=loops, scope=scope)[order]
+    if phi is not None:
         values = checked_phi(g, phi).detach().double().cpu()
-        features = direction_features(used, values, edge_index=index)
-        attr = edges.sorted(features).to(dtype)  # [E, 2]
-    return GraphInputs(replace(edges, order=None), weight, attr, used).to(device)
+        attr = direction_features(g, values, edge_index=_edge_index(g, loops))
+        found["edge_attr"] = attr[order]  # [E, 2]
+    return found
 
 
-def edge_weights(g: Graph, kind: Weight, *, alpha: float = 1.0, gamma: float = 1.0) -> Tensor:
+def structure(g: Graph, *, loops: bool) -> tuple[Edges, Tensor]:
+    """The edges of `g`, with a loop at each node if asked for, kept as long as `g` is.
+
+    Values that belong to ``g.edge_index`` and then to the loops are brought to their slots by the
+    order ``[E]`` that is the second result.
+
+    >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
+    >>> structure(path, loops=True) is structure(path, loops=True)
+    True
+    """
+    known = _structures.setdefault(g, {})
+    if loops not in known:
+        edges = Edges.from_edge_index(_edge_index(g, loops), num_nodes=g.num_nodes).trimmed()
+        order = torch.arange(edges.num_edges) if edges.order is None else edges.order
+        known[loops] = replace(edges, order=None), order
+    return known[loops]
+
+
+def edge_weights(
+    g: Graph, kind: Weight, *, loops: bool, scope: tuple[float, float] = (1.0, 1.0)
+) -> Tensor:
     """The weight of each edge of ``g.edge_index``, then of each node's loop if it has one, float64.
 
     ``"symmetric"``: D̂^(−½) (A + I) D̂^(−½) with D̂ = D + I, with loops. ``"mean"``: a_ij / d_i,
     without. ``"diffusion"``: P^(α,γ), its diagonal in the loops.
 
-    >>> edge_weights(Graph.from_edge_index([[0, 1], [1, 2]]), "mean").tolist()
+    >>> edge_weights(Graph.from_edge_index([[0, 1], [1, 2]]), "mean", loops=False).tolist()
     [0.5, 1.0, 1.0, 0.5]
     """
-    weight, (source, target) = g.edge_weight, g.edge_index
+    if loops == (kind == "mean"):
+        raise InputError(f"weights of the kind {kind!r} are made with loops, but for 'mean'")
     if kind == "symmetric":
         scale = torch.from_numpy(g.degree + 1.0).rsqrt()  # [N]
-        return torch.cat([scale[target] * weight * scale[source], scale**2])
-    if kind == "mean":
-        alpha = gamma = 1.0
+        source, target = g.edge_index
+        return torch.cat([scale[target] * g.edge_weight * scale[source], scale**2])
+    alpha, gamma = scope if kind == "diffusion" else (1.0, 1.0)
     on_edges, on_diagonal = diffusion_weights(
-        g.edge_index, g.num_nodes, alpha=alpha, gamma=gamma, edge_weight=weight
+        g.edge_index, g.num_nodes, alpha=alpha, gamma=gamma, edge_weight=g.edge_weight
     )
-    return on_edges if kind == "mean" else torch.cat([on_edges, on_diagonal])
+    return torch.cat([on_edges, on_diagonal]) if loops else on_edges
 
 
-def _edge_index(g: Graph, spec: ModelSpec) -> Tensor:
-    """Both ways of every edge, then the loops where the model has them."""
-    if not spec.loops:
+def _edge_index(g: Graph, loops: bool) -> Tensor:
+    """Both ways of every edge, then the loops, ``[2, E]``."""
+    if not loops:
         return g.edge_index
     return torch.cat([g.edge_index, torch.arange(g.num_nodes).expand(2, -1)], dim=1)

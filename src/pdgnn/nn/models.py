@@ -1,14 +1,8 @@
-"""The models by name, and the two of the paper as classes.
-
-:data:`MODELS` says of each what its layers consist of and what it asks of the graph;
-:func:`build` makes one, :func:`pdgnn.nn.prepare` makes its inputs.
-"""
+"""PD-GCN and PD-GAT as modules for anyone's own training loop; see :mod:`pdgnn.models` for ours."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -16,121 +10,19 @@ from torch_geometric.utils import remove_self_loops
 
 from pdgnn.errors import InputError
 from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
-from pdgnn.nn.backbone import Backbone, BlockFactory
-from pdgnn.nn.blocks import AggregateBlock, AttendBlock, DotBlock, FeedForwardBlock
+from pdgnn.nn.backbone import Backbone
+from pdgnn.nn.blocks import AggregateBlock, AttendBlock
 from pdgnn.nn.checks import (
     as_edge_index,
     check_attr,
     check_range,
-    check_seed,
     loopless_weight,
     warn_one_way,
 )
-from pdgnn.nn.plain import Plain, PlainAggregate, PlainAttend, PlainFactory, PlainLinear
+from pdgnn.nn.inputs import EDGE_DIM
 from pdgnn.ops import Edges
 
-__all__ = ["MODELS", "PDGAT", "PDGCN", "ModelSpec", "Weight", "build", "model_spec"]
-
-Weight = Literal["symmetric", "mean", "diffusion"]
-
-EDGE_DIM = 2
-"""Direction features of an edge."""
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """What a model is made of, and what it asks of the graph.
-
-    Attributes:
-        name: As in the paper's tables.
-        blocks: The residual blocks of a layer; none where it is `plain`.
-        loops: Whether every node has an edge to itself. PD-GCN's carry the diagonal of P.
-        weight: Which weights its edges have.
-        features: Whether its edges have the direction features of φ^(1)(α,γ).
-        plain: What a layer is where there is no residual backbone.
-    """
-
-    name: str
-    blocks: tuple[BlockFactory, ...]
-    loops: bool = False
-    weight: Weight | None = None
-    features: bool = False
-    plain: PlainFactory | None = None
-
-    @property
-    def scoped(self) -> bool:
-        """Whether α and γ matter to the model even without rewiring."""
-        return self.features or self.weight == "diffusion"
-
-
-_attend_features = partial(AttendBlock, edge_dim=EDGE_DIM)
-_attend_features_sep = partial(AttendBlock, edge_dim=EDGE_DIM, sep=True)
-
-MODELS: dict[str, ModelSpec] = {
-    "mlp": ModelSpec("MLP", (), plain=PlainLinear),
-    "resnet": ModelSpec("ResNet", (FeedForwardBlock,)),
-    "gcn": ModelSpec("GCN", (AggregateBlock,), loops=True, weight="symmetric"),
-    "sage": ModelSpec("SAGE", (partial(AggregateBlock, sep=True),), weight="mean"),
-    "gat": ModelSpec("GAT", (AttendBlock,), loops=True),
-    "gat-sep": ModelSpec("GAT-sep", (partial(AttendBlock, sep=True),)),
-    "gt": ModelSpec("GT", (DotBlock, FeedForwardBlock), loops=True),
-    "gt-sep": ModelSpec("GT-sep", (partial(DotBlock, sep=True), FeedForwardBlock)),
-    "pd-gcn": ModelSpec("PD-GCN", (AggregateBlock,), loops=True, weight="diffusion"),
-    "pd-gat": ModelSpec("PD-GAT", (_attend_features,), loops=True, features=True),
-    "pd-gat-sep": ModelSpec("PD-GAT-sep", (_attend_features_sep,), features=True),
-    "plain-gcn": ModelSpec("GCN (plain)", (), loops=True, weight="symmetric", plain=PlainAggregate),
-    "plain-gat": ModelSpec("GAT (plain)", (), loops=True, plain=PlainAttend),
-    "plain-pd-gcn": ModelSpec(
-        "PD-GCN (plain)", (), loops=True, weight="diffusion", plain=PlainAggregate
-    ),
-    "plain-pd-gat": ModelSpec(
-        "PD-GAT (plain)",
-        (),
-        loops=True,
-        features=True,
-        plain=partial(PlainAttend, edge_dim=EDGE_DIM),
-    ),
-}
-
-
-def model_spec(name: str) -> ModelSpec:
-    """The entry of :data:`MODELS`, or an error that lists them."""
-    if name not in MODELS:
-        raise InputError(f"unknown model {name!r}; choose one of {', '.join(MODELS)}")
-    return MODELS[name]
-
-
-def build(
-    name: str,
-    in_channels: int,
-    out_channels: int,
-    *,
-    hidden_channels: int = 512,
-    depth: int = 2,
-    heads: int = 8,
-    dropout: float = 0.2,
-    seed: int = 0,
-) -> Backbone | Plain:
-    """The model `name` of :data:`MODELS`, on the CPU.
-
-    Its parameters and its dropout depend on `seed` alone: not on the machine, nor on torch's global
-    generators, which stay untouched.
-
-    >>> model = build("pd-gat", 5, 3, hidden_channels=16)
-    >>> sum(p.numel() for p in model.parameters())
-    2035
-    """
-    spec = model_spec(name)
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.default_generator.manual_seed(check_seed(seed))  # not torch's, which seeds GPUs too
-        sizes = (in_channels, hidden_channels, out_channels)
-        if spec.plain is not None:
-            return Plain(
-                *sizes, depth=depth, heads=heads, dropout=dropout, seed=seed, layer=spec.plain
-            )
-        return Backbone(
-            *sizes, depth=depth, heads=heads, dropout=dropout, seed=seed, blocks=spec.blocks
-        )
+__all__ = ["PDGAT", "PDGCN"]
 
 
 class PDGCN(Backbone):
@@ -183,10 +75,9 @@ class PDGCN(Backbone):
         Args:
             x: Features of the nodes.
             edge_index: An undirected graph, every edge both ways, ``[2, E]``; self-loops are
-                dropped, and one-way edges get a warning, once and on the CPU. Or the `edges` of
-                :func:`pdgnn.nn.prepare`, taken as they are.
+                dropped. Or the `edges` of :func:`pdgnn.nn.graph_inputs`, taken as they are.
             edge_weight: Weights of the graph's edges ``[E]``, default 1; with `Edges` the entries
-                of P in their slots, which :func:`pdgnn.nn.prepare` gives too.
+                of P in their slots, which :func:`pdgnn.nn.graph_inputs` gives too.
         """
         if isinstance(edge_index, Edges):
             return super().forward(x, edge_index, edge_weight)
@@ -248,7 +139,7 @@ class PDGAT(Backbone):
             heads=heads,
             dropout=dropout,
             seed=seed,
-            blocks=(_attend_features_sep if sep else _attend_features,),
+            blocks=(partial(AttendBlock, edge_dim=EDGE_DIM, sep=sep),),
         )
         self.sep = sep
 
@@ -260,7 +151,7 @@ class PDGAT(Backbone):
         Args:
             x: Features of the nodes.
             edge_index: ``[2, E]``; self-loops are dropped, and added anew unless `sep`. Or the
-                `edges` of :func:`pdgnn.nn.prepare`, taken as they are.
+                `edges` of :func:`pdgnn.nn.graph_inputs`, taken as they are.
             edge_attr: :func:`pdgnn.direction_features` of the edges, ``[E, 2]``. A self-loop has
                 [0, −Σ_j f_ij,2], the diagonal of B_dx, whatever is given for it.
         """

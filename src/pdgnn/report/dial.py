@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdgnn.report.plots import COLOURS, INK, need_matplotlib, write_figure
-from pdgnn.report.training import METRICS, setting
+from pdgnn.report.training import METRIC_NAMES, differing, setting
 from pdgnn.training.summary import Summary, chosen
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def scores_figure(rows: Sequence[Summary], metric: str) -> Figure:
         _draw_dial(axes, rows, lines)
     else:
         _draw_list(axes, rows)
-    label = f"test {METRICS[metric]}, %"
+    label = f"test {METRIC_NAMES[metric]}, %"
     (axes.set_ylabel if varied else axes.set_xlabel)(label)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y" if varied else "x", color="#E5E5E5", linewidth=0.8)
@@ -52,10 +52,10 @@ def scores_figure(rows: Sequence[Summary], metric: str) -> Figure:
 def _lines(rows: Sequence[Summary]) -> dict[str, list[Summary]]:
     """The settings that differ in γ alone, in its order."""
     found: dict[str, list[Summary]] = {}
+    names = [name for name in differing(row.spec for row in rows) if name != "gamma"]
     for row in rows:
-        if row.scoped:
-            name = setting(row).replace(f", γ = {row.spec.gamma:g}", "")
-            found.setdefault(name, []).append(row)
+        if row.uses("gamma"):
+            found.setdefault(setting(row.spec, names), []).append(row)
     return {name: sorted(line, key=lambda r: r.spec.gamma) for name, line in found.items()}
 
 
@@ -70,9 +70,10 @@ def _draw_dial(axes: Axes, rows: Sequence[Summary], lines: dict[str, list[Summar
         if (best := chosen(line)) is not None and len(line) > 1:
             at = (best.spec.gamma, 100 * best.test_mean)
             axes.plot(*at, "o", markersize=13, markerfacecolor="none", markeredgecolor=colour)
-    for row in (r for r in rows if not r.scoped):
-        score = 100 * row.test_mean
-        axes.axhline(score, color=next(colours), linestyle="--", linewidth=1.5, label=setting(row))
+    names = differing(row.spec for row in rows)
+    for row in (r for r in rows if not r.uses("gamma")):
+        score, label = 100 * row.test_mean, setting(row.spec, names)
+        axes.axhline(score, color=next(colours), linestyle="--", linewidth=1.5, label=label)
     axes.set_xlabel("γ of L^(α,γ); the ring is the γ that validation chooses")
     axes.legend(fontsize=8.5, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
@@ -81,7 +82,8 @@ def _draw_list(axes: Axes, rows: Sequence[Summary]) -> None:
     mean, std = _numbers(rows)
     place = np.arange(len(rows))[::-1]
     axes.errorbar(mean, place, xerr=std, fmt="o", color=COLOURS[0], capsize=3)
-    axes.set_yticks(place, [setting(row) for row in rows])
+    names = differing(row.spec for row in rows)
+    axes.set_yticks(place, [setting(row.spec, names) for row in rows])
     if (best := chosen(rows)) is not None:
         at = rows.index(best)
         ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": COLOURS[0]}

@@ -7,7 +7,7 @@ from html import escape
 
 from pdgnn import __version__
 from pdgnn.report.dial import scores_svg
-from pdgnn.report.training import COLUMNS, METRICS, cells, remarks
+from pdgnn.report.training import METRIC_NAMES, cells, columns, differing, remarks
 from pdgnn.training.summary import Summary, chosen
 
 __all__ = ["training_page"]
@@ -27,10 +27,13 @@ svg { max-width: 100%; height: auto; } footer { color: #666; font-size: .85rem; 
 def training_page(name: str, metric: str, rows: Sequence[Summary], command: str) -> str:
     """The page; whatever users typed is escaped."""
     best = chosen(rows)
-    heads = "".join(f"<th>{escape(column)}</th>" for column in COLUMNS)
-    body = "".join(_line(row, row is best and len(rows) > 1) for row in rows)
+    heads = "".join(f"<th>{escape(column)}</th>" for column in columns(rows))
+    names = differing(row.spec for row in rows)
+    body = "".join(_line(cells(row, names), row is best and len(rows) > 1) for row in rows)
     said = "".join(f"<p>{escape(text)}</p>" for text in remarks(rows))
-    about = f"Scores are {METRICS[metric]} in percent, on test nodes at the best validation step."
+    about = (
+        f"Scores are {METRIC_NAMES[metric]} in percent, on test nodes at the best validation step."
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -41,7 +44,7 @@ def training_page(name: str, metric: str, rows: Sequence[Summary], command: str)
 </head>
 <body>
 <h1>{escape(name)}</h1>
-<p>{escape(about)}</p>
+<p>{escape(about[0].upper() + about[1:])}</p>
 {scores_svg(rows, metric)}
 {said}
 <div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>
@@ -51,6 +54,6 @@ def training_page(name: str, metric: str, rows: Sequence[Summary], command: str)
 """
 
 
-def _line(row: Summary, chosen_one: bool) -> str:
+def _line(texts: Sequence[str], chosen_one: bool) -> str:
     marked = ' class="chosen"' if chosen_one else ""
-    return f"<tr{marked}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells(row))}</tr>"
+    return f"<tr{marked}>{''.join(f'<td>{escape(text)}</td>' for text in texts)}</tr>"

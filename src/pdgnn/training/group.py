@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from inspect import signature
+from typing import Any
 
 import torch
-from torch import Tensor
-from torch.func import functional_call, vmap
+from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812
+from torch.nn.parameter import is_lazy
 
-from pdgnn.nn.backbone import Backbone
+from pdgnn.errors import InputError
+from pdgnn.models import Model
+from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import compact_features
-from pdgnn.nn.inputs import GraphInputs
-from pdgnn.nn.models import build
-from pdgnn.nn.plain import Plain
+from pdgnn.training.inputs import first_layer_work, stacked_inputs
 from pdgnn.training.metrics import scores
+from pdgnn.training.optimizer import Optimizer, parameter_groups
 from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import AdamW, RunState, StackedParameters, flat_parameters
+from pdgnn.training.state import (
+    Row,
+    RunState,
+    StackedParameters,
+    flat_parameters,
+    stacked_buffers,
+    trained_parameters,
+    views,
+)
 from pdgnn.training.task import Task
+from pdgnn.training.vmapped import of_single_run, over_runs
 
-__all__ = ["Group", "dtype_of", "matmul_precision"]
+__all__ = ["KEEPS", "Group", "dtype_of", "matmul_precision"]
 
+KEEPS = ("logits", "weights")
+"""What a result may carry of its best validation step."""
 THREAD_WORK = 1 << 20
 """Multiplications of a layer that one more thread is worth."""
 NEVER = 2**62
@@ -31,67 +47,94 @@ NEVER = 2**62
 class Group:
     """R runs that share a graph, a model and its shape, and may differ in all else.
 
-    The model is applied under vmap to the stacked parameters; what is the same for all runs (the
-    features, the edges, weights where α and γ agree) is held once.
+    The module is applied under vmap to the stacked parameters and buffers; inputs that are the same
+    for all runs (features, edges, weights where α and γ agree) are held once.
     """
 
     def __init__(
         self,
         specs: Sequence[RunSpec],
+        model: Model,
         task: Task,
-        inputs: Sequence[GraphInputs],
+        inputs: Sequence[Mapping[str, Any]],
         *,
         device: torch.device,
         curves: bool = False,
-        begun: Sequence[dict[str, Tensor] | None] = (),
+        keep: Sequence[str] = (),
+        begun: Sequence[Row | None] = (),
         recompute: bool = False,
+        at_once: bool | None = None,
     ) -> None:
-        """`inputs` and `begun`, the states of runs to go on with, are those of each run.
-
-        With `recompute` the backward pass computes each layer again, of which only the input is
-        kept.
+        """Args:
+        specs: The runs, as :func:`~pdgnn.training.spec.resolved` gives them.
+        model: Their model.
+        task: Their data.
+        inputs: What the module of each run is called with; the same object where they share it.
+        device: Where they train.
+        curves: Whether to keep loss and scores of every step.
+        keep: Which of :data:`KEEPS` to keep of the best step.
+        begun: The states of runs to go on with.
+        recompute: Whether the backward pass computes each layer again, of which only the input is
+            kept; for modules that can do so.
+        at_once: Whether to use vmap; default: unless it is a single run on the CPU, where vmap
+            costs time. A GPU replays what was captured.
         """
-        self.specs, self.device = list(specs), device
+        self.specs, self.device, self.model = list(specs), device, model
         self.whole = True  # whether the state is that between two steps
-        first = specs[0]
-        models = [_model(spec, task) for spec in specs]
-        self._precision, dtype = first.precision, dtype_of(first)
+        first, self._precision, dtype = specs[0], specs[0].precision, dtype_of(specs[0])
+        x = compact_features(task.x.to(dtype)) if model.sparse else task.x.to(dtype)
+        given = [{"x": x, **own} for own in inputs]
+        self._shared, self._mapped = stacked_inputs(given, device, dtype)
+        self._at_once = len(specs) > 1 or device.type != "cpu" if at_once is None else at_once
+        modules = [_module(model, task, spec, own) for spec, own in zip(specs, given, strict=True)]
+        self.module = modules[0].to(device, dtype)
+        self.work = first_layer_work(given[0], first.width)
+        buffers, rows = stacked_buffers(modules, dtype), flat_parameters(modules).to(dtype)
         new = RunState.new(
-            flat_parameters(models).to(dtype), curve_steps=first.steps if curves else 0
+            rows,
+            buffers,
+            curve_steps=first.steps if curves else 0,
+            logits=(len(task.y), task.out_channels) if "logits" in keep else None,
+            weights="weights" in keep,
         )
         self.state = new.going_on(begun).to(device)
-        self._model = models[0].to(device)
-        self._model.recompute = recompute
-        self._x = compact_features(task.x.to(dtype)).to(device)
-        self._y = task.y.to(device)
+        self._shapes = {name: p.shape for name, p in trained_parameters(self.module).items()}
+        self._own = isinstance(self.module, SeededModule)
+        if isinstance(self.module, SeededModule):
+            self.module.recompute = recompute
+        narrow = torch.bfloat16 if self._precision == "bfloat16" and self._own else None
+        self._parameters = StackedParameters(
+            self.state.parameters, self.module, narrow=narrow, wide=getattr(self.module, "wide", ())
+        )
+        self._groups, rates = parameter_groups(model, specs, list(self._shapes))
+        self._optimizer = Optimizer(self.state, rates.to(device), coupled=model.optimizer == "adam")
+        self._prepare_scores(task, dtype)
+
+    def _prepare_scores(self, task: Task, dtype: torch.dtype) -> None:
+        """Whatever of loss and scores is the same at every step is made once."""
+        specs, device = self.specs, self.device
         masks = torch.stack([task.masks[spec.split] for spec in specs])  # [R, 3, N]
+        self._metric = task.metric
+        self._y = task.y.to(device)
         self._train = masks[:, 0].to(device)
         self._held_out = masks[:, 1:].to(device)
-        # whatever is the same at every step is made once
-        self._count = self._train.sum(dim=1)  # [R]
-        self._target = self._y.clamp(min=0).to(dtype if task.out_channels == 1 else torch.int64)
+        self._target = self._y.clamp(min=0)  # [N]
+        self._binary = task.out_channels == 1
+        found = [task.weights(spec.split) for spec in specs]
+        self._class_weights = None
+        share = self._train  # [R, N], what each node counts in the loss
+        if any(w is not None for w in found):
+            weights = torch.stack([w for w in found if w is not None]).to(device, dtype)
+            self._class_weights = weights  # [R, classes]
+            share = torch.where(self._train, weights[:, self._target], 0)
+        self._share, self._total = share, share.sum(dim=1)  # [R, N], [R]
+        own = self.model.loss
+        self._weighted = own is not None and "weight" in signature(own).parameters
         self._ones = torch.ones_like(self.state.loss)
         self._zero = self._ones.new_zeros(())
-        self._edges = inputs[0].edges.to(device)
-        self._weight = _stacked([i.edge_weight for i in inputs], device)
-        self._attr = _stacked([i.edge_attr for i in inputs], device)
-        rates = torch.tensor([(s.lr, s.weight_decay) for s in specs], dtype=torch.float64)
-        self._adamw = AdamW(self.state, *rates.T.to(device))
         self._steps = torch.tensor([spec.steps for spec in specs], device=device)
         patience = [min(spec.patience or NEVER, NEVER) for spec in specs]
         self._patience = torch.tensor(patience, device=device)
-        self._leaves = StackedParameters(
-            self.state.parameters,
-            self._model,
-            narrow=torch.bfloat16 if first.precision == "bfloat16" else None,
-            wide=self._model.wide,
-        )
-        # vmap costs time on the CPU; a GPU replays what was captured
-        self._plain = len(specs) == 1 and device.type == "cpu"
-        self._buffers = {
-            "rate": torch.tensor([spec.dropout for spec in specs], device=device),
-            "seed": torch.tensor([spec.seed for spec in specs], device=device),
-        }
 
     def train_step(self) -> None:
         """Train every run for one step, evaluate it, and keep its best.
@@ -101,24 +144,35 @@ class Group:
         self.whole = False
         state, running = self.state, self.running()
         state.step += running
+        self._seed_dropout()
         with matmul_precision(self._precision):
-            # dropout numbers its masks by the step; the model counts on from what it is given
-            logits = self._forward(state.step - 1, training=True)
-            loss = self._loss(logits)  # [R]
-            grads = torch.autograd.grad(loss, list(self._leaves.by_name.values()), self._ones)
+            self.module.train()
+            loss = self._loss()  # [R]
+            grads = torch.autograd.grad(
+                loss,
+                list(self._parameters.by_name.values()),
+                self._ones,
+                allow_unused=not self._own,
+                materialize_grads=not self._own,
+            )
             with torch.no_grad():
-                self._adamw.step(self._leaves.side_by_side(grads), running)
-                self._leaves.follow()
-                found = scores(self._forward(state.step, training=False), self._y, self._held_out)
-                self._keep(loss.detach(), found, running)
+                parts = self._parameters.side_by_side(grads, self._groups)
+                self._optimizer.step(parts, running)
+                self._parameters.follow()
+                logits = self.evaluate()
+                found = scores(logits, self._y, self._held_out, self._metric)
+                self._keep(loss.detach(), found, logits, running)
         self.whole = True
 
-    @property
-    def work(self) -> int:
-        """Multiplications of one run's first layer: its features and its messages, about."""
-        x = self._x
-        entries = int(x.count_nonzero()) if isinstance(x, Tensor) else len(x.values)
-        return (x.shape[0] + self._edges.num_edges + entries) * self.specs[0].width
+    def _seed_dropout(self) -> None:
+        """On a CPU what torch draws is a function of the first run's seed and step alone.
+
+        The package's own modules draw nothing from torch's generators.
+        """
+        if not self._own and self.device.type == "cpu":
+            text = f"{self.specs[0].seed} {int(self.state.step.max())}"
+            number = hashlib.blake2b(text.encode(), digest_size=7).digest()
+            torch.default_generator.manual_seed(int.from_bytes(number))
 
     @property
     def threads(self) -> int:
@@ -137,64 +191,105 @@ class Group:
 
     def results(self) -> list[RunResult]:
         """What each run has come to."""
-        small = ("best", "best_step", "step", "seconds", "diverged_at", "curves")
+        small = ("best", "best_step", "step", "seconds", "diverged_at", "curves", "best_logits")
         kept = {name: getattr(self.state, name).cpu() for name in small}
+        weights = self._best_weights() or [None] * len(self.specs)
         return [
-            _result(spec, {name: t[i] for name, t in kept.items()})
+            _result(spec, {name: t[i] for name, t in kept.items()}, weights[i])
             for i, spec in enumerate(self.specs)
         ]
 
+    def _best_weights(self) -> list[dict[str, Tensor] | None]:
+        """The state_dict of each run's module at its best step, if it was kept."""
+        state = self.state
+        if not state.best_parameters.numel():
+            return []
+        found = {**views(state.best_parameters.cpu(), self._shapes)}
+        found |= {name: t.cpu() for name, t in state.best_buffers.items()}
+        names = [name for name in self.module.state_dict() if name in found]
+        return [{n: found[n][i].clone() for n in names} for i in range(len(self.specs))]
+
     def evaluate(self) -> Tensor:
         """The logits of all runs as they are now, ``[R, N, out]``."""
+        self.module.eval()
         with torch.no_grad(), matmul_precision(self._precision):
-            return self._forward(self.state.step, training=False)
+            return _logits(self._over_runs(self._outputs, *self._run_values()))
 
-    def _forward(self, step: Tensor, *, training: bool) -> Tensor:
-        model = self._model.train(training)
-        buffers = {**self._buffers, "step": step}
+    def _run_values(self) -> tuple[dict[str, Tensor], ...]:
+        """What differs between runs, ``[R, ...]``."""
+        return self._parameters.by_name, self.state.buffers, self._mapped
 
-        def one(
-            parameters: dict[str, Tensor],
-            buffers: dict[str, Tensor],
-            weight: Tensor | None,
-            attr: Tensor | None,
-        ) -> Tensor:
-            out: Tensor = functional_call(
-                model, (parameters, buffers), (self._x, self._edges, weight, attr)
-            )
-            return out
+    def _outputs(
+        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], mapped: dict[str, Tensor]
+    ) -> Any:
+        """What the module of one run returns."""
+        given = {**self._shared, **mapped}
+        x = given.pop("x")
+        with self._autocast():
+            return functional_call(self.module, {**parameters, **buffers}, (x,), given)
 
-        parameters, weight, attr = self._leaves.by_name, self._weight, self._attr
-        if self._plain:
-            logits = one(_only(parameters), _only(buffers), weight, attr)[None]
-        else:
-            dims = (0, 0, _dim(weight, 1), _dim(attr, 2))
-            logits = vmap(one, in_dims=dims)(parameters, buffers, weight, attr)
-        return logits if logits.dtype == torch.float64 else logits.float()
+    def _autocast(self) -> Any:
+        """bfloat16 for modules that do not know of it themselves."""
+        if self._precision != "bfloat16" or self._own:
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
 
-    def _loss(self, logits: Tensor) -> Tensor:
-        """The mean loss over each run's training nodes, ``[R]``."""
+    def _over_runs(self, function: Callable[..., Any], *values: Any) -> Any:
+        """`function` of one run's values, for all runs: ``[R, ...]`` to ``[R, ...]``."""
+        if not self._at_once:
+            return of_single_run(function, *values)
+        return over_runs(function, *values, module=self.module, name=self.specs[0].model)
+
+    def _loss(self) -> Tensor:
+        """The loss of each run, ``[R]``."""
+        own = self.model.loss
+        if own is None:
+            return self._usual_loss(_logits(self._over_runs(self._outputs, *self._run_values())))
+
+        def of_one(values: Any, train: Tensor, step: Tensor, weights: dict[str, Tensor]) -> Tensor:
+            extra = {"weight": weights.get("weight")} if self._weighted else {}
+            loss: Tensor = own(self._outputs(*values), self._target, train, step, **extra)
+            return loss
+
+        weights = {} if self._class_weights is None else {"weight": self._class_weights}
+        found = self._over_runs(of_one, self._run_values(), self._train, self.state.step, weights)
+        if not isinstance(found, Tensor) or found.shape != self._ones.shape:
+            raise InputError(f"the loss of {self.specs[0].model!r} must be one number, a tensor")
+        return found.to(self._ones.dtype)
+
+    def _usual_loss(self, logits: Tensor) -> Tensor:
+        """The mean (binary) cross entropy over each run's training nodes, by class weights."""
         target = self._target.expand(logits.shape[:2])
-        if logits.shape[-1] == 1:
+        if self._binary:
             logits = logits.squeeze(-1)
-            each = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+            wanted = target.to(logits.dtype)
+            each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
         else:
             each = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
+        if self._class_weights is not None:
+            each = each * self._share
         each = torch.where(self._train, each, self._zero)  # [R, N]
-        return each.sum(dim=1) / self._count
+        return each.sum(dim=1) / self._total
 
-    def _keep(self, loss: Tensor, found: Tensor, running: Tensor) -> None:
+    def _keep(self, loss: Tensor, found: Tensor, logits: Tensor, running: Tensor) -> None:
         state = self.state
         better = running & (found[:, 0] > state.best[:, 0].nan_to_num(nan=-1.0))
         broken = running & (0 * loss).isnan()  # of inf as of nan
-        for kept, when, now in (
+        kept = [
             (state.loss, running, loss),
-            (state.score, running[:, None], found),
-            (state.best, better[:, None], found),
+            (state.score, running, found),
+            (state.best, better, found),
             (state.best_step, better, state.step),
             (state.diverged_at, broken, state.step),
-        ):
-            torch.where(when, now, kept, out=kept)
+        ]
+        if state.best_logits.numel():
+            kept.append((state.best_logits, better, logits))
+        if state.best_parameters.numel():
+            kept.append((state.best_parameters, better, state.parameters))
+            kept += [(best, better, state.buffers[n]) for n, best in state.best_buffers.items()]
+        for before, when, now in kept:
+            where = when.view(-1, *[1] * (now.ndim - 1))
+            torch.where(where, now.to(before.dtype), before, out=before)
         if state.curves.shape[1]:
             row = torch.cat([loss[:, None], found], dim=1)[:, None].float()  # [R, 1, 3]
             at = (state.step - 1)[:, None, None].expand(-1, 1, 3)
@@ -207,50 +302,45 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
     return torch.float64 if spec.precision == "float64" else torch.float32
 
 
-def _model(spec: RunSpec, task: Task) -> Backbone | Plain:
-    return build(
-        spec.model,
-        task.x.shape[1],
-        task.out_channels,
-        hidden_channels=spec.width,
-        depth=spec.depth,
-        heads=spec.heads,
-        dropout=spec.dropout,
-        seed=spec.seed,
-    )
+def _module(model: Model, task: Task, spec: RunSpec, given: Mapping[str, Any]) -> nn.Module:
+    """The module of a run, all its parameters there: some see their shape at the first call."""
+    module = model.make(task.size, spec)
+    parameters = list(module.parameters())
+    if any(is_lazy(p) for p in parameters):
+        rest = {name: value for name, value in given.items() if name != "x"}
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(spec.seed)
+            module.eval()(given["x"], **rest)
+    if not trained_parameters(module):
+        raise InputError(f"the module of the model {spec.model!r} has no parameters to train")
+    return module
 
 
-def _stacked(values: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
-    """One tensor for all runs where they share it, ``[E, ...]``; else ``[R, E, ...]``."""
-    first = values[0]
-    if first is None:
-        return None
-    if all(v is first for v in values):
-        return first.to(device)
-    return torch.stack([v for v in values if v is not None]).to(device)
+def _logits(outputs: Any) -> Tensor:
+    """``[R, N, out]`` in float32 at least, of what a module returned."""
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("logits")
+    if not isinstance(outputs, Tensor) or outputs.ndim != 3:
+        raise InputError("a module must return logits [N, out], or a dict that has them")
+    return outputs if outputs.dtype == torch.float64 else outputs.float()
 
 
-def _only(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The values of a single run."""
-    return {name: t.squeeze(0) for name, t in values.items()}
-
-
-def _dim(values: Tensor | None, shared_ndim: int) -> int | None:
-    return None if values is None or values.ndim == shared_ndim else 0
-
-
-def _result(spec: RunSpec, row: dict[str, Tensor]) -> RunResult:
+def _result(spec: RunSpec, row: dict[str, Tensor], weights: dict[str, Tensor] | None) -> RunResult:
     val, test = row["best"].tolist()
-    taken, curves = int(row["step"]), row["curves"]
+    taken, best, curves, logits = int(row["step"]), int(row["best_step"]), row["curves"], None
+    if best and row["best_logits"].numel():
+        logits = row["best_logits"].clone()
     return RunResult(
         spec,
         val=val,
         test=test,
-        step=int(row["best_step"]),
+        step=best,
         steps_run=taken,
         seconds=float(row["seconds"]),
         diverged_at=int(row["diverged_at"]) or None,
         curves=curves[:taken].numpy().copy() if len(curves) else None,
+        logits=logits,
+        weights=weights if best else None,
     )
 
 

@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from typing import Any
 
 import torch
 
+from pdgnn.training.constants import Constants
 from pdgnn.training.group import Group
 from pdgnn.training.spec import RunSpec
 
-__all__ = ["Progress", "Watch", "captured_step", "run_steps", "runs_that_fit"]
+__all__ = ["Progress", "Watch", "captured_step", "out_of_memory", "run_steps", "runs_that_fit"]
 
 WARM_UP = 3
 """Steps taken one by one, so that all kernels are compiled, before a step is captured."""
@@ -136,16 +138,36 @@ def signals_between_steps() -> Iterator[Callable[[], None]]:
 
 
 def captured_step(group: Group) -> Callable[[], Any]:
-    """The step as one CUDA graph, after a few steps that are taken (and count) one by one."""
+    """The step as one CUDA graph, after a few steps that are taken (and count) one by one.
+
+    A module whose step cannot be captured is trained without, and a warning says so.
+    """
     side = torch.cuda.Stream(group.device)  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream(group.device))
+    constants = Constants()
     with torch.cuda.stream(side):
         for _ in range(WARM_UP):
-            group.train_step()
+            with constants.noting():
+                group.train_step()
     torch.cuda.current_stream(group.device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        group.train_step()
+    try:
+        constants.check()
+        with constants.used(), torch.cuda.graph(graph):
+            group.train_step()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as e:
+        if out_of_memory(e):
+            raise
+        torch.cuda.synchronize(group.device)
+        group.whole = True  # nothing was computed while the step was captured
+        warnings.warn(
+            f"the step of {group.specs[0].model} cannot be captured as a CUDA graph "
+            f"({str(e).strip().partition(chr(10))[0][:160]}); it trains without, more slowly",
+            stacklevel=2,
+        )
+        return group.train_step
     return graph.replay
 
 
@@ -185,3 +207,12 @@ def even_share(wanted: int, fit: int) -> int:
     (5, 10, 3)
     """
     return math.ceil(wanted / math.ceil(wanted / fit))
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether this, or what it came from, is the GPU's memory; a failed capture raises anew."""
+    while error is not None:
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

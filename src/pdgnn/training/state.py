@@ -1,21 +1,29 @@
-"""The stacked state of R runs: parameters, AdamW's moments, and the best step so far."""
+"""The stacked state of R runs: parameters, moments of the optimizer, and the best step so far."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import groupby
+from itertools import groupby, repeat
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pdgnn.errors import InputError
-from pdgnn.ops.backends import kernels_for
 
-__all__ = ["AdamW", "RunState", "StackedParameters", "flat_parameters", "views"]
+__all__ = [
+    "Row",
+    "RunState",
+    "StackedParameters",
+    "flat_parameters",
+    "stacked_buffers",
+    "trained_parameters",
+    "views",
+]
 
-BETAS, EPS = (0.9, 0.999), 1e-8
-"""AdamW's, as in torch."""
+Row = dict[str, Tensor]
+"""The tensors of one run of a state."""
 ALIGNED = 64
 """Where a parameter may begin: matrix products are slow on what no wide load can reach."""
 SMALL = 4096
@@ -37,11 +45,23 @@ class RunState:
     diverged_at: Tensor  # [R], the first step whose loss was not finite; 0: none
     seconds: Tensor  # [R], each run's share of the time taken so far
     curves: Tensor  # [R, steps, 3], or [R, 0, 3] if not asked for
+    best_logits: Tensor  # [R, N, out], or [R, 0] if not asked for
+    best_parameters: Tensor  # [R, P], or [R, 0]
+    buffers: dict[str, Tensor]  # [R, ...], those of the modules
+    best_buffers: dict[str, Tensor]  # [R, ...], or none
 
     @classmethod
-    def new(cls, parameters: Tensor, *, curve_steps: int = 0) -> RunState:
-        """Before the first step."""
-        runs = parameters.shape[0]
+    def new(
+        cls,
+        parameters: Tensor,
+        buffers: Mapping[str, Tensor] | None = None,
+        *,
+        curve_steps: int = 0,
+        logits: tuple[int, int] | None = None,
+        weights: bool = False,
+    ) -> RunState:
+        """Before the first step; `logits` (N, out) and `weights` say whether the best are kept."""
+        runs, own = parameters.shape[0], dict(buffers or {})
         nan = torch.full((runs, 2), torch.nan, dtype=torch.float64)
         whole = torch.zeros(runs, dtype=torch.int64)
         return cls(
@@ -56,24 +76,35 @@ class RunState:
             whole.clone(),
             torch.zeros(runs, dtype=torch.float64),
             torch.full((runs, curve_steps, 3), torch.nan),
+            parameters.new_zeros(runs, *(logits or (0,))),
+            parameters.clone() if weights else parameters.new_zeros(runs, 0),
+            own,
+            {name: t.clone() for name, t in own.items()} if weights else {},
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """By name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """By name; those of the dicts have the name of the dict, a dot and their own."""
+        found = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Tensor):
+                found[f.name] = value
+            else:
+                found |= {f"{f.name}.{name}": t for name, t in value.items()}
+        return found
 
-    def going_on(self, rows: Sequence[dict[str, Tensor] | None]) -> RunState:
+    def going_on(self, rows: Sequence[Row | None]) -> RunState:
         """The same with the runs that have a row here, begun before, as they were.
 
-        A row of other tensors is an error, but for curves: they may be asked for at one time and
-        not at another.
+        A row of other tensors is an error, but for what may be asked for at one time and not at
+        another, and is not asked for now.
         """
         for i, row in enumerate(rows):
             if row is None:
                 continue
             mine = {name: t[i] for name, t in self.tensors().items()}
-            if not self.curves.shape[1]:
-                row = {**row, "curves": mine["curves"]}  # noqa: PLW2901
+            unasked = {name: t for name, t in mine.items() if name in OPTIONAL and not t.numel()}
+            row = {**{n: t for n, t in row.items() if not _unwanted(n, mine)}, **unasked}  # noqa: PLW2901
             if _shapes(row) != _shapes(mine):
                 raise InputError(
                     "the state kept of a run is not one of this model and graph; start it anew"
@@ -84,7 +115,22 @@ class RunState:
 
     def to(self, device: torch.device | str) -> RunState:
         """The same on another device."""
-        return RunState(**{name: t.to(device) for name, t in self.tensors().items()})
+        moved: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Tensor):
+                moved[f.name] = value.to(device)
+            else:
+                moved[f.name] = {name: t.to(device) for name, t in value.items()}
+        return RunState(**moved)
+
+
+OPTIONAL = ("curves", "best_logits", "best_parameters")
+"""Kept only if they are asked for."""
+
+
+def _unwanted(name: str, mine: Mapping[str, Tensor]) -> bool:
+    return name.startswith("best_buffers.") and name not in mine
 
 
 def _shapes(row: dict[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:
@@ -95,9 +141,25 @@ def flat_parameters(models: Iterable[nn.Module]) -> Tensor:
     """The parameters of each model in one row, ``[R, P]``, each from a multiple of ALIGNED on."""
     rows = []
     for model in models:
-        parts = [p.detach()[None] for p in model.parameters()]
+        parts = [p.detach()[None] for p in trained_parameters(model).values()]
         rows.append(torch.cat(_padded(parts, parts[0].new_zeros(ALIGNED)), dim=1))
     return torch.cat(rows)
+
+
+def trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """By name, those that are not frozen."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def stacked_buffers(models: Sequence[nn.Module], dtype: torch.dtype) -> dict[str, Tensor]:
+    """The buffers and frozen parameters of the models by name, ``[R, ...]``."""
+    rows = []
+    for model in models:
+        frozen = {name: p.detach() for name, p in model.named_parameters() if not p.requires_grad}
+        rows.append({**frozen, **dict(model.named_buffers())})
+    stacked = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+    wide = {torch.float32, torch.float64}
+    return {n: t.to(dtype) if t.dtype in wide else t for n, t in stacked.items()}
 
 
 def _padded(parts: Iterable[Tensor], zeros: Tensor) -> list[Tensor]:
@@ -138,7 +200,7 @@ class StackedParameters:
         narrow: torch.dtype | None = None,
         wide: Sequence[str] = (),
     ) -> None:
-        shapes = {name: p.shape for name, p in model.named_parameters()}
+        shapes = {name: p.shape for name, p in trained_parameters(model).items()}
         self._rows = rows
         self._copy = None if narrow is None else torch.empty_like(rows, dtype=narrow)
         sources = [rows] if self._copy is None else [rows, self._copy]
@@ -165,13 +227,20 @@ class StackedParameters:
         for source, index, out in self._gathered:
             torch.index_select(source.view(-1), 0, index, out=out)
 
-    def side_by_side(self, grads: Iterable[Tensor]) -> list[Tensor]:
+    def side_by_side(
+        self, grads: Iterable[Tensor], groups: Iterable[int] | None = None
+    ) -> list[tuple[int, Tensor]]:
         """Gradients to the leaves, in their order, as the columns of the rows ``[R, P]``.
 
-        One tensor for all neighbours of a type: to bring them to one type would be a pass more.
+        One tensor for all neighbours of a type and of a group (default: all are of group 0), with
+        the number of the group. To bring them to one type would be a pass more.
         """
-        by_type = groupby(grads, key=lambda g: g.dtype)
-        return [torch.cat(_padded(group, self._zeros[dtype]), dim=1) for dtype, group in by_type]
+        numbered = zip(repeat(0) if groups is None else groups, grads, strict=False)
+        alike = groupby(numbered, key=lambda pair: (pair[0], pair[1].dtype))
+        return [
+            (number, torch.cat(_padded((g for _, g in some), self._zeros[dtype]), dim=1))
+            for (number, dtype), some in alike
+        ]
 
 
 def _gathering(
@@ -186,26 +255,3 @@ def _gathering(
     out = source.new_empty(len(index))
     parts = views(out[None], {name: torch.Size((runs, *shapes[name])) for name in names})
     return index.to(source.device), out, {name: part[0] for name, part in parts.items()}
-
-
-class AdamW:
-    """AdamW on all runs of a state, in place; lr and weight_decay ``[R]`` are those of each run."""
-
-    def __init__(self, state: RunState, lr: Tensor, weight_decay: Tensor) -> None:
-        self._state = state
-        self._rates = torch.stack([lr, lr * weight_decay]).double()  # [2, R]
-        self._betas = self._rates.new_tensor(BETAS)[:, None]
-
-    def step(self, grads: Iterable[Tensor], running: Tensor) -> None:
-        """One step by gradients ``[R, n]``, which side by side are those of ``[R, P]``.
-
-        A run that is not `running` keeps its parameters. `state.step` counts this step already.
-        """
-        state, (rate, decay) = self._state, self._rates * running
-        left = 1 - self._betas**state.step  # [2, R]
-        factors = (1 - decay, rate / left[0], left[1].sqrt(), BETAS, EPS)
-        own, start = (state.parameters, state.mean, state.square), 0
-        for part in grads:
-            here = (t.narrow(1, start, part.shape[1]) for t in own)
-            kernels_for(state.parameters).adamw_(*here, part, *factors)
-            start += part.shape[1]

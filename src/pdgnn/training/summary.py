@@ -1,16 +1,31 @@
-"""What the runs of one setting came to: the splits and seeds of it, taken together."""
+"""What runs came to: as a flat table, and the splits and seeds of a setting taken together."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from pdgnn.errors import InputError
+from pdgnn.models import MODELS
 from pdgnn.training.spec import RunResult, RunSpec
 
-__all__ = ["Summary", "chosen", "summarize"]
+__all__ = ["Summary", "chosen", "mean_std", "summarize", "to_arrow"]
+
+
+def mean_std(scores: Iterable[float]) -> tuple[float, float]:
+    """Mean and standard deviation (ddof 1) of scores; nan if one is nan, no deviation of one alone.
+
+    >>> mean_std([0.25, 0.5, 0.75]), mean_std([0.5])
+    ((0.5, 0.25), (0.5, nan))
+    """
+    values = list(scores)
+    able = len(values) > 1 and all(map(math.isfinite, values))
+    return fmean(values), stdev(values) if able else math.nan
 
 
 @dataclass(frozen=True)
@@ -23,18 +38,17 @@ class Summary:
     @property
     def test_mean(self) -> float:
         """Mean of the test scores at the best validation steps; nan if a run has none."""
-        return fmean(r.test for r in self.results)
+        return mean_std(r.test for r in self.results)[0]
 
     @property
     def test_std(self) -> float:
         """Their standard deviation (ddof 1); nan of a single run."""
-        scores = [r.test for r in self.results]
-        return stdev(scores) if len(scores) > 1 and all(map(math.isfinite, scores)) else math.nan
+        return mean_std(r.test for r in self.results)[1]
 
     @property
     def val_mean(self) -> float:
         """Mean of the best validation scores; nan if a run has none."""
-        return fmean(r.val for r in self.results)
+        return mean_std(r.val for r in self.results)[0]
 
     @property
     def seconds(self) -> float:
@@ -46,25 +60,24 @@ class Summary:
         """The runs whose loss was not finite at some step."""
         return [r for r in self.results if r.diverged_at is not None]
 
-    @property
-    def scoped(self) -> bool:
-        """Whether α and γ matter to these runs."""
-        return self.spec.scoped
+    def uses(self, field: str) -> bool:
+        """Whether a field such as ``"gamma"`` matters to these runs."""
+        model = MODELS.get(self.spec.model)
+        return model is None or field in model.used(self.spec)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, None for nan, and for α and γ where they do not matter."""
-        setting = asdict(self.spec)
-        for name in ("dataset", "split", "seed"):
+        setting = self.spec.to_dict()
+        for name in ("dataset", "split", "seed", "defaults"):
             del setting[name]
-        if not self.scoped:
-            setting |= {"alpha": None, "gamma": None}
+        setting |= {name: None for name in ("alpha", "gamma") if not self.uses(name)}
         runs = [r.to_dict() for r in self.results]
         for run in runs:
             spec = run.pop("spec")
+            del run["version"]
             run |= {"split": spec["split"], "seed": spec["seed"]}
-        names = ("test_mean", "test_std", "val_mean")
-        numbers = {name: getattr(self, name) for name in names}
-        numbers = {name: None if math.isnan(v) else v for name, v in numbers.items()}
+        means = {n: getattr(self, n) for n in ("test_mean", "test_std", "val_mean")}
+        numbers = {name: None if math.isnan(v) else v for name, v in means.items()}
         return {**setting, **numbers, "seconds": self.seconds, "runs": runs}
 
 
@@ -86,3 +99,46 @@ def chosen(summaries: Sequence[Summary]) -> Summary | None:
     """The one with the highest mean validation score, the first of equals; None if none has one."""
     able = [s for s in summaries if not math.isnan(s.val_mean)]
     return max(able, key=lambda s: s.val_mean, default=None)
+
+
+def to_arrow(results: Iterable[RunResult] | str | PathLike[str]) -> Any:
+    """Finished runs as a flat `pyarrow.Table`: a column for each setting, option and number.
+
+    `results` are what :func:`~pdgnn.training.train` returned, or the folder that it kept them in.
+    The options of a model have columns called ``option.NAME``, null for runs of other models.
+    Scores that are not there are null.
+
+    >>> spec = RunSpec(dataset="cora", model="gcn")
+    >>> table = to_arrow([RunResult(spec, 0.5, 0.4, 3, 9, 1.0)])
+    >>> table.select(["model", "depth", "val", "test"]).to_pylist()
+    [{'model': 'gcn', 'depth': 2, 'val': 0.5, 'test': 0.4}]
+    """
+    import pyarrow as pa
+
+    if isinstance(results, str | PathLike):
+        from pdgnn.training.checkpoint import read_results
+
+        file = Path(results) / "results.jsonl"
+        if not file.exists():
+            raise InputError(f"{results} holds no results.jsonl; name a folder of finished runs")
+        results = read_results(file)
+    runs = list(results)
+    names = [f.name for f in fields(RunSpec) if f.name not in ("options", "defaults")]
+    columns: dict[str, Any] = {n: [getattr(r.spec, n) for r in runs] for n in names}
+    for name in dict.fromkeys(n for r in runs for n in r.spec.options):
+        columns[f"option.{name}"] = _column([r.spec.options.get(name) for r in runs])
+    for name in ("val", "test"):
+        values = [None if math.isnan(v) else v for v in (getattr(r, name) for r in runs)]
+        columns[name] = pa.array(values, pa.float64())
+    for name in ("step", "steps_run", "seconds", "diverged_at"):
+        columns[name] = [getattr(r, name) for r in runs]
+    whole = ("patience", "diverged_at")
+    return pa.table({n: pa.array(v, pa.int64()) if n in whole else v for n, v in columns.items()})
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Values of one type: as they are, numbers all as floats if some are, else as text."""
+    types = {type(v) for v in values if v is not None}
+    if types <= {int, float} and float in types:
+        return [None if v is None else float(v) for v in values]
+    return values if len(types) < 2 else [None if v is None else str(v) for v in values]

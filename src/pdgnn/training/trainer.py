@@ -1,42 +1,37 @@
-"""Many runs at once: grouped by shape, sized to the memory at hand, resumable."""
+"""Many runs at once: told apart, shared out, kept and resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 import torch
-from torch import Tensor
 
-from pdgnn.devices import at_most_threads, check_device
-from pdgnn.errors import InputError
-from pdgnn.nn.inputs import GraphInputs, prepare
-from pdgnn.nn.models import MODELS
-from pdgnn.ops import Edges
-from pdgnn.spectrum import Spectrum, eigenpairs
-from pdgnn.training.checkpoint import Row, RunFolder
-from pdgnn.training.group import Group, dtype_of
-from pdgnn.training.loop import Progress, Watch, run_steps, runs_that_fit
-from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import RunState
+from pdgnn.devices import check_device
+from pdgnn.errors import InputError, check_number, check_whole
+from pdgnn.models import Model, check_models, find_model
+from pdgnn.training.checkpoint import RunFolder
+from pdgnn.training.group import KEEPS, Group
+from pdgnn.training.inputs import InputCache
+from pdgnn.training.loop import Progress
+from pdgnn.training.share import Settings, by_shape, train_share
+from pdgnn.training.spec import RunResult, RunSpec, resolved
+from pdgnn.training.state import Row, RunState
 from pdgnn.training.task import Task
 
-__all__ = ["train"]
-
-T = TypeVar("T")
+__all__ = ["Ledger", "train"]
 
 
 def train(
     specs: Sequence[RunSpec],
     *,
+    models: Mapping[str, Model] | None = None,
     tasks: Mapping[str, Task] | None = None,
     root: str | PathLike[str] | None = None,
     device: str | torch.device = "cpu",
+    keep: Sequence[str] = (),
     curves: bool = False,
     folder: str | Path | None = None,
     save_seconds: float = 60.0,
@@ -55,19 +50,24 @@ def train(
     a step. A run whose loss is no longer finite ends.
 
     Args:
-        specs: The runs; one given twice is trained once.
+        specs: The runs; those that mean the same are trained once.
+        models: Models of one's own, by the name that `spec.model` has.
         tasks: Data by the name that `spec.dataset` has; others are opened by that name.
         root: The folder of the datasets.
         device: ``"cpu"`` or ``"cuda"``.
+        keep: What results carry of their best validation step: ``"logits"``, ``"weights"``, both
+            or nothing.
         curves: Whether results carry loss and scores of every step.
         folder: Where finished runs and, every `save_seconds`, the state of the others are kept; a
             training that was stopped goes on from there when it is called again.
         save_seconds: See `folder`.
         most_runs: The most runs to train at once; default: as many as fit on a GPU, 1 on a CPU.
+            With 1, vmap is not used at all.
         capture: Whether to capture the step as a CUDA graph, where there is a GPU.
         recompute: Whether a layer keeps only its input and is computed again in the backward pass:
             a fraction of the memory in some more time, for graphs that would not fit otherwise.
-            The numbers stay the same, and so does what `folder` knows a run by.
+            The numbers stay the same, and so does what `folder` knows a run by. Modules of one's
+            own are trained as they are.
         workers: Processes, of one thread each, that the runs are dealt out to. On a CPU the more of
             its cores are used, the sooner all are done, with the numbers of
             ``torch.set_num_threads(1)``; on a GPU groups of small graphs, each of which leaves most
@@ -75,264 +75,124 @@ def train(
             ``if __name__ == "__main__":``, as each of the processes imports it.
         progress: Called now and then; with workers, of all runs that are under way.
     """
-    job = _Job(
-        {} if tasks is None else dict(tasks),
-        root,
+    settings = Settings(
         check_device(device, what="runs train"),
-        curves,
-        _checked_seconds(save_seconds),
-        _checked_most(most_runs),
-        capture,
-        recompute,
-        progress,
+        curves=curves,
+        keep=_checked_keep(keep),
+        save_seconds=check_number("save_seconds", save_seconds),
+        most_runs=None if most_runs is None else check_whole("most_runs", most_runs),
+        capture=capture,
+        recompute=recompute,
     )
-    workers = _checked_workers(workers)
-    wanted = {spec.key: spec for spec in specs}
-    job.check(wanted.values())
+    workers, own = check_whole("workers", workers), check_models(models or {})
+    plain = [resolved(spec, find_model(spec.model, own)) for spec in specs]
+    wanted = {spec.key: spec for spec in plain}
+    inputs = InputCache(_opened(plain, tasks or {}, root), own)
     if folder is None:
-        found = job.run(wanted, None, workers)
+        found = _train(wanted, inputs, settings, Ledger(len(wanted), None, progress), workers)
     else:
         kept = RunFolder(folder)
         with kept.held():
-            found = job.run(wanted, kept, workers)
-    return [found[spec.key] for spec in specs]
+            ledger = Ledger(len(wanted), kept, progress)
+            found = _train(wanted, inputs, settings, ledger, workers)
+    return [_as_asked(found[spec.key], spec) for spec in plain]
 
 
-def _checked_seconds(seconds: float) -> float:
-    if not isinstance(seconds, int | float) or not seconds >= 0:
-        raise InputError(f"save_seconds must be a number of at least 0, not {seconds!r}")
-    return float(seconds)
+def _as_asked(result: RunResult, spec: RunSpec) -> RunResult:
+    """The result with this spec: a folder may hold it with options that a model no longer has."""
+    return result if result.spec == spec else replace(result, spec=spec)
 
 
-def _checked_most(runs: int | None) -> int | None:
-    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
-        raise InputError(f"most_runs must be a whole number of at least 1 or None, not {runs!r}")
-    return runs
+def _checked_keep(keep: Sequence[str]) -> tuple[str, ...]:
+    names = (keep,) if isinstance(keep, str) else tuple(keep)
+    if wrong := [name for name in names if name not in KEEPS]:
+        raise InputError(f"keep takes {' and '.join(map(repr, KEEPS))}, not {wrong[0]!r}")
+    return tuple(name for name in KEEPS if name in names)
 
 
-def _checked_workers(workers: int) -> int:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers must be a whole number of at least 1, not {workers!r}")
-    return workers
+def _opened(
+    specs: Sequence[RunSpec], tasks: Mapping[str, Task], root: str | PathLike[str] | None
+) -> dict[str, Task]:
+    """The tasks of these runs, each of which has the splits that are asked for."""
+    found: dict[str, Task] = {}
+    for spec in specs:
+        if spec.dataset not in found:
+            task = tasks.get(spec.dataset)
+            found[spec.dataset] = Task.open(spec.dataset, root) if task is None else task
+        splits = found[spec.dataset].num_splits
+        if spec.split >= splits:
+            raise InputError(
+                f"{spec.dataset} has splits 0 to {splits - 1}; there is no {spec.split}"
+            )
+    return found
 
 
-class _Keeper(Protocol):
-    """Where results and states go: a folder, or the process that has it."""
+def _train(
+    wanted: Mapping[str, RunSpec],
+    inputs: InputCache,
+    settings: Settings,
+    ledger: Ledger,
+    workers: int,
+) -> dict[str, RunResult]:
+    """The result of each run, by its key."""
+    begun = ledger.begin(wanted, inputs, settings)
+    pending = [spec for key, spec in wanted.items() if key not in ledger.results]
+    if workers > 1:
+        from pdgnn.training.workers import train_in_workers
 
-    def add_results(self, results: list[RunResult], /) -> None: ...
-    def save_state(self, specs: list[RunSpec], state: RunState, /) -> None: ...
-    def drop_states(self, finished: dict[str, RunResult], /) -> None: ...
+        train_in_workers(
+            _shares(pending, inputs, settings), inputs, settings, ledger, begun, workers
+        )
+    else:
+        train_share(pending, inputs, settings, ledger, begun)
+    return ledger.results
 
 
-@dataclass
-class _Job:
-    tasks: dict[str, Task]
-    root: str | PathLike[str] | None
-    device: torch.device
-    curves: bool
-    save_seconds: float
-    most_runs: int | None
-    capture: bool
-    recompute: bool
-    progress: Callable[[Progress], None] | None
-    memory: float = 1.0  # the share of a GPU's free memory that is for this process
-    folder: _Keeper | None = None
-    total: int = 0
-    results: dict[str, RunResult] = field(default_factory=dict)
-    begun: dict[str, Row] = field(default_factory=dict)
+def _shares(specs: list[RunSpec], inputs: InputCache, settings: Settings) -> list[list[RunSpec]]:
+    """What a worker takes at a time: a whole group on a GPU, else what trains at once."""
+    if settings.device.type != "cpu" and settings.most_runs is None:
+        return by_shape(specs, inputs.models)
+    size = settings.most_runs or 1
+    groups = by_shape(specs, inputs.models) if size > 1 else [specs]
+    return [group[i : i + size] for group in groups for i in range(0, len(group), size)]
 
-    def __post_init__(self) -> None:
-        self._inputs: dict[tuple[object, ...], GraphInputs] = {}
-        self._spectra: dict[tuple[str, float], Spectrum] = {}
-        self._structures: list[Edges] = []
 
-    def check(self, specs: Iterable[RunSpec]) -> None:
-        """Open what the runs need, and see whether it is all there."""
-        for spec in specs:
-            task = self._task(spec)
-            if spec.split >= task.num_splits:
-                raise InputError(
-                    f"{spec.dataset} has splits 0 to {task.num_splits - 1}; there is no "
-                    f"{spec.split}"
-                )
+class Ledger:
+    """What has come of the runs so far: in memory, and in a folder where there is one."""
 
-    def run(
-        self, wanted: dict[str, RunSpec], folder: RunFolder | None, workers: int
-    ) -> dict[str, RunResult]:
-        """The result of each run, by its key."""
-        self.total, self.folder = len(wanted), folder
-        if folder is not None:
-            names = {spec.dataset for spec in wanted.values()}
-            folder.check_tasks({name: self.tasks[name].fingerprint() for name in sorted(names)})
-            done = folder.results(curves=self.curves)
-            self.results = {key: done[key] for key in wanted if key in done}
-            self.begun = folder.states(wanted.keys() - done.keys(), curves=self.curves)
-        pending = [spec for key, spec in wanted.items() if key not in self.results]
-        if workers > 1:
-            from pdgnn.training.workers import train_in_workers
+    def __init__(
+        self, total: int, folder: RunFolder | None, tell: Callable[[Progress], None] | None
+    ) -> None:
+        self.total, self.folder, self.tell = total, folder, tell
+        self.results: dict[str, RunResult] = {}
 
-            train_in_workers(self, self._shares(pending), workers)
-        else:
-            self.train(pending)
-        if folder is not None:
-            folder.drop_states(self.results)
-        return self.results
+    def begin(
+        self, wanted: Mapping[str, RunSpec], inputs: InputCache, settings: Settings
+    ) -> dict[str, Row]:
+        """Take over what the folder has of these runs; the states of those that are under way."""
+        if self.folder is None:
+            return {}
+        names = sorted({spec.dataset for spec in wanted.values()})
+        self.folder.check_tasks({name: inputs.tasks[name].fingerprint() for name in names})
+        done = self.folder.results(wanted, curves=settings.curves, keep=settings.keep)
+        self.results = {key: done[key] for key in wanted if key in done}
+        self.folder.drop_states(self.results)
+        missing = wanted.keys() - self.results.keys()
+        return self.folder.states(missing, curves=settings.curves, keep=settings.keep)
 
-    def train(self, specs: list[RunSpec]) -> None:
-        """Train these in this process."""
-        for group in self._by_shape(specs):
-            self._train_shape(group)
+    def progress(self, group: Group, seconds: float) -> None:
+        """Tell of a group that trains in this process."""
+        if self.tell is not None:
+            self.tell(Progress.of(group, len(self.results), self.total, seconds))
 
-    def _shares(self, specs: list[RunSpec]) -> list[list[RunSpec]]:
-        """What a worker takes at a time: a whole group on a GPU, else what trains at once."""
-        if self.device.type != "cpu" and self.most_runs is None:
-            return self._by_shape(specs)
-        size = self.most_runs or 1
-        groups = self._by_shape(specs) if size > 1 else [specs]
-        return [group[i : i + size] for group in groups for i in range(0, len(group), size)]
+    def save_state(self, specs: Sequence[RunSpec], state: RunState) -> None:
+        """Keep the state of these runs, if there is a folder."""
+        if self.folder is not None:
+            self.folder.save_state(specs, state)
 
-    def keep(self, results: list[RunResult]) -> None:
+    def add_results(self, results: Sequence[RunResult]) -> None:
         """These runs are finished."""
         self.results.update({r.spec.key: r for r in results})
         if self.folder is not None:
             self.folder.add_results(results)
             self.folder.drop_states(self.results)
-
-    def _task(self, spec: RunSpec) -> Task:
-        if spec.dataset not in self.tasks:
-            self.tasks[spec.dataset] = Task.open(spec.dataset, self.root)
-        return self.tasks[spec.dataset]
-
-    def _prepared(self, spec: RunSpec) -> GraphInputs:
-        """Edges and what they carry; the same object for runs that share them."""
-        rewiring = spec.reach if spec.rewired else None
-        scope = (spec.alpha, spec.gamma, rewiring) if spec.scoped else ()
-        key = (spec.dataset, spec.model, dtype_of(spec), *scope)
-        if key not in self._inputs:
-            self._inputs[key] = prepare(
-                self._task(spec).graph,
-                spec.model,
-                alpha=spec.alpha,
-                gamma=spec.gamma,
-                rewired=spec.rewired,
-                reach=spec.reach,
-                phi=self._phi(spec),
-                dtype=dtype_of(spec),
-            )
-        return self._inputs[key]
-
-    def _phi(self, spec: RunSpec) -> Tensor | None:
-        """φ^(1)(α,γ) where it is used; one solve for each γ."""
-        if not (spec.rewired or MODELS[spec.model].features):
-            return None
-        key = (spec.dataset, spec.gamma)
-        if key not in self._spectra:
-            self._spectra[key] = eigenpairs(self._task(spec).graph, gamma=spec.gamma)
-        return torch.from_numpy(self._spectra[key].eigenvectors(spec.alpha)[:, 0])
-
-    def _by_shape(self, specs: list[RunSpec]) -> list[list[RunSpec]]:
-        groups: dict[tuple[object, ...], list[RunSpec]] = {}
-        for spec in specs:
-            groups.setdefault(self._shape(spec), []).append(spec)
-        return list(groups.values())
-
-    def _shape(self, spec: RunSpec) -> tuple[object, ...]:
-        """Runs that agree in this may train together."""
-        size = (spec.model, spec.depth, spec.width, spec.heads, spec.steps, spec.precision)
-        return (spec.dataset, self._structure(spec) if spec.rewired else None, *size)
-
-    def _structure(self, spec: RunSpec) -> int:
-        """A number for each set of edges: another gradient node is another graph."""
-        edges = self._prepared(spec).edges
-        for number, known in enumerate(self._structures):
-            if known is edges or _same(known, edges):
-                return number
-        self._structures.append(edges)
-        return len(self._structures) - 1
-
-    def _train_shape(self, specs: list[RunSpec]) -> None:
-        at_once = self._at_once(specs)
-        while specs:
-            chunk = specs[:at_once]
-            if _unless_too_large(partial(self._train_chunk, chunk)) is not None:
-                specs = specs[at_once:]
-            elif len(chunk) == 1:
-                raise _too_large(chunk[0], recompute=self.recompute)
-            else:
-                at_once = (len(chunk) + 1) // 2
-
-    def _at_once(self, specs: list[RunSpec]) -> int:
-        if self.most_runs is not None or self.device.type == "cpu":
-            return self.most_runs or 1
-        one = partial(self._group, specs[:1])
-        fits = partial(runs_that_fit, one, len(specs), self.device, share=self.memory)
-        fit = _unless_too_large(fits)
-        if fit is None:
-            raise _too_large(specs[0], recompute=self.recompute)
-        return fit
-
-    def _group(self, specs: list[RunSpec]) -> Group:
-        return Group(
-            specs,
-            self._task(specs[0]),
-            [self._prepared(spec) for spec in specs],
-            device=self.device,
-            curves=self.curves,
-            begun=[self.begun.get(spec.key) for spec in specs],
-            recompute=self.recompute,
-        )
-
-    def _train_chunk(self, specs: list[RunSpec]) -> list[RunResult]:
-        group = self._group(specs)
-        watch = Watch(group, self._tell, self._save, save_seconds=self.save_seconds)
-        on_gpu = self.device.type == "cuda"
-        try:
-            with nullcontext() if on_gpu else at_most_threads(group.threads):
-                run_steps(group, watch, capture=self.capture and on_gpu)
-        except BaseException:
-            if group.whole:  # whatever it was that came between two steps
-                self._save(group)
-            raise
-        results = group.results()
-        self.keep(results)
-        return results
-
-    def _tell(self, group: Group, seconds: float) -> None:
-        if self.progress is not None:
-            self.progress(Progress.of(group, len(self.results), self.total, seconds))
-
-    def _save(self, group: Group) -> None:
-        if self.folder is not None:
-            self.folder.save_state(group.specs, group.state)
-
-
-def _same(one: Edges, other: Edges) -> bool:
-    return torch.equal(one.rowptr, other.rowptr) and torch.equal(one.col, other.col)
-
-
-def _unless_too_large(work: Callable[[], T]) -> T | None:
-    """What `work` comes to, or None if the memory of the GPU was not enough for it."""
-    try:
-        return work()
-    except RuntimeError as e:
-        if not _out_of_memory(e):
-            raise
-    torch.cuda.empty_cache()  # here, where the error no longer holds on to tensors
-    return None
-
-
-def _out_of_memory(error: BaseException | None) -> bool:
-    """Whether this, or what it came from, is the GPU's memory; a failed capture raises anew."""
-    while error is not None:
-        if isinstance(error, torch.OutOfMemoryError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _too_large(spec: RunSpec, *, recompute: bool) -> InputError:
-    first = "" if recompute else "let it recompute its layers (--recompute), or "
-    return InputError(
-        f"a single run of {spec.model} on {spec.dataset} does not fit the memory of the device; "
-        f"{first}take a smaller width or depth"
-    )

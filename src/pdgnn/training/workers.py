@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -27,12 +27,15 @@ import torch
 
 from pdgnn.errors import InputError, PdgnnError
 from pdgnn.ops import backends
+from pdgnn.training.group import Group
+from pdgnn.training.inputs import InputCache
 from pdgnn.training.loop import Progress, signals_between_steps
+from pdgnn.training.share import Settings, train_share
 from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import RunState
+from pdgnn.training.state import Row, RunState
 
 if TYPE_CHECKING:
-    from pdgnn.training.trainer import _Job
+    from pdgnn.training.trainer import Ledger
 
 __all__ = ["train_in_workers"]
 
@@ -44,8 +47,15 @@ AS_THEY_ARE = (PdgnnError, OSError, MemoryError)
 """Errors that say enough without a traceback."""
 
 
-def train_in_workers(job: _Job, shares: Sequence[list[RunSpec]], workers: int) -> None:
-    """Train `shares` for `job`, which keeps results and states, in so many processes.
+def train_in_workers(
+    shares: Sequence[list[RunSpec]],
+    inputs: InputCache,
+    settings: Settings,
+    ledger: Ledger,
+    begun: Mapping[str, Row],
+    workers: int,
+) -> None:
+    """:func:`~pdgnn.training.share.train_share` in so many processes, for `ledger` in this one.
 
     A share is what a worker takes at a time.
 
@@ -53,18 +63,40 @@ def train_in_workers(job: _Job, shares: Sequence[list[RunSpec]], workers: int) -
     second signal does not wait.
     """
     workers = min(workers, len(shares))
-    crew = WorkerPool(job, shares, workers)
+    pool = WorkerPool(shares, ledger, begun, _message(shares, inputs, settings, ledger, workers))
     with signals_between_steps() as between:
         try:
-            crew.start(workers)
-            while crew.live:
+            pool.start(workers)
+            while pool.live:
                 between()
-                crew.listen()
+                pool.listen()
         except BaseException:
-            crew.stop()
+            pool.stop()
             raise
         finally:
-            crew.end()
+            pool.end()
+
+
+def _message(
+    shares: Sequence[list[RunSpec]],
+    inputs: InputCache,
+    settings: Settings,
+    ledger: Ledger,
+    workers: int,
+) -> bytes:
+    """What every worker is told before its first share."""
+    names = {spec.dataset for specs in shares for spec in specs}
+    own = InputCache({name: inputs.tasks[name] for name in names}, inputs.models)
+    each = replace(settings, memory=settings.memory / max(1, workers))
+    try:
+        return pickle.dumps((own, each, ledger.folder is not None, list(backends._forced)))
+    except (pickle.PicklingError, AttributeError, TypeError) as e:
+        if not inputs.models:
+            raise
+        raise InputError(
+            f"a model cannot be sent to worker processes ({e}); give it functions that are defined "
+            "at the top of a module, not lambdas, or train with workers=1"
+        ) from e
 
 
 @dataclass(eq=False)
@@ -95,16 +127,18 @@ class _Worker:
 class WorkerPool:
     """The workers as the parent sees them, and the runs that wait for one."""
 
-    def __init__(self, job: _Job, shares: Sequence[list[RunSpec]], workers: int) -> None:
-        self._job, self._waiting = job, list(shares)
+    def __init__(
+        self,
+        shares: Sequence[list[RunSpec]],
+        ledger: Ledger,
+        begun: Mapping[str, Row],
+        message: bytes,
+    ) -> None:
+        self._ledger, self._waiting, self._begun = ledger, list(shares), begun
         self._all: list[_Worker] = []
         self.live: list[_Worker] = []  # those that may still say something
         self._stopping = False
-        names = {spec.dataset for specs in shares for spec in specs}
-        tasks = {name: job.tasks[name] for name in names}
-        told = replace(job, tasks=tasks, progress=None, folder=None, results={}, begun={})
-        told.memory = job.memory / max(1, workers)
-        self._told = pickle.dumps((told, job.folder is not None, list(backends._forced)))
+        self._message = message
 
     def start(self, count: int) -> None:
         """Start the processes, none of which waits for another."""
@@ -135,9 +169,9 @@ class WorkerPool:
             return
         if kind == "results":
             worker.progress = None
-            self._job.keep(value)
-        elif kind == "state" and self._job.folder is not None:
-            self._job.folder.save_state(*value)
+            self._ledger.add_results(value)
+        elif kind == "state":
+            self._ledger.save_state(*value)
         elif kind == "progress":
             worker.progress = value
             self._tell(worker, value)
@@ -152,9 +186,9 @@ class WorkerPool:
             return
         if not worker.ready:
             worker.ready = True
-            worker.channel.send_bytes(self._told)
+            worker.channel.send_bytes(self._message)
         specs = self._waiting.pop(self._next(worker))
-        worker.spec, begun = specs[0], self._job.begun
+        worker.spec, begun = specs[0], self._begun
         rows = {  # views: alone they are less to send
             spec.key: {name: t.clone() for name, t in begun[spec.key].items()}
             for spec in specs
@@ -171,21 +205,21 @@ class WorkerPool:
 
     def _tell(self, worker: _Worker, p: Progress) -> None:
         """How far all of them are together; the step is the mean, of runs as long as this one."""
-        if self._job.progress is None or self._stopping:
+        if self._ledger.tell is None or self._stopping:
             return
         others = [w.progress for w in self.live if w is not worker]
         all_ = [p, *(other for other in others if other is not None)]
         share = sum(q.step / q.steps for q in all_) / len(all_)
         together = replace(
             p,
-            runs_done=len(self._job.results),
-            runs=self._job.total,
+            runs_done=len(self._ledger.results),
+            runs=self._ledger.total,
             specs=[spec for q in all_ for spec in q.specs],
             step=round(share * p.steps),
             val=[v for q in all_ for v in q.val],
             test=[v for q in all_ for v in q.test],
         )
-        self._job.progress(together)
+        self._ledger.tell(together)
 
     def stop(self) -> None:
         """Have every worker end after its step under way, and keep what it has."""
@@ -256,22 +290,18 @@ def _train_what_comes(parent: _Parent) -> None:
     told = parent.hear()
     if told is None:
         return
-    job, keeps, forced = told
-    job.progress = lambda p: parent.say("progress", p)
-    job.folder = parent
-    parent.keeps = keeps
+    inputs, settings, parent.keeps, forced = told
     with ExitStack() as stack:
         for name in forced:
             stack.enter_context(backends.use_backend(name))
         while (share := parent.hear()) is not None:
-            specs, job.begun = share
-            job.results = {}
-            job.train(specs)
+            specs, begun = share
+            train_share(specs, inputs, settings, parent, begun)
             parent.say("idle")
 
 
 class _Parent:
-    """The parent as a worker sees it; it takes what a folder takes."""
+    """The parent as a worker sees it: who keeps what comes of the runs."""
 
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
@@ -298,18 +328,18 @@ class _Parent:
         """The next message; None: there is no more to do."""
         return pickle.loads(self._channel.recv_bytes())
 
+    def progress(self, group: Group, seconds: float) -> None:
+        """Have it told."""
+        self.say("progress", Progress.of(group, 0, 1, seconds))
+
     def save_state(self, specs: Sequence[RunSpec], state: RunState) -> None:
         """Have it kept, if there is a folder."""
         if self.keeps:
-            plain = RunState(**{name: t.detach().cpu() for name, t in state.tensors().items()})
-            self.say("state", (list(specs), plain))
+            self.say("state", (list(specs), state.to("cpu")))
 
     def add_results(self, results: Sequence[RunResult]) -> None:
         """Have these runs kept as finished."""
         self.say("results", results)
-
-    def drop_states(self, finished: Collection[str]) -> None:
-        """The parent does this by itself."""
 
 
 def _end_with_parent() -> None:
