@@ -3,6 +3,7 @@
 from pdgnn.nn.backbone import Backbone, SeededModule
 from pdgnn.nn.conv_gat import PDGATConv
 from pdgnn.nn.conv_gcn import PDGCNConv
+from pdgnn.nn.dropout import Dropout
 from pdgnn.nn.features import SparseFeatures, compact_features
 from pdgnn.nn.inputs import graph_inputs
 from pdgnn.nn.models import PDGAT, PDGCN
@@ -11,6 +12,7 @@ __all__ = [
     "PDGAT",
     "PDGCN",
     "Backbone",
+    "Dropout",
     "PDGATConv",
     "PDGCNConv",
     "SeededModule",

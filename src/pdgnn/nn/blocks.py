@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+from torch_geometric.utils import softmax
 
 from pdgnn.errors import InputError
 from pdgnn.nn.checks import check_heads
@@ -36,6 +38,7 @@ __all__ = [
     "FeedForward",
     "FeedForwardBlock",
     "added",
+    "attention",
     "edge_scores",
     "gelu",
     "node_scores",
@@ -105,6 +108,30 @@ def edge_scores(weight: Tensor, att: Tensor) -> Tensor:
     own = weight.reshape(heads, channels, -1)  # [H, C, F]
     w = torch.bmm(att.reshape(heads, 1, channels), own)  # [H, 1, F]
     return w.view(*att.shape[:-1], -1)
+
+
+def attention(
+    a_src: Tensor,
+    a_dst: Tensor,
+    edge_index: Tensor,
+    *,
+    edge_attr: Tensor | None = None,
+    w_edge: Tensor | None = None,
+    negative_slope: float = 0.2,
+) -> Tensor:
+    """The attention of each edge and head ``[E, H]``, as :func:`pdgnn.ops.attend` weighs them.
+
+    >>> both = torch.tensor([[1, 2], [0, 0]])
+    >>> attention(torch.zeros(3, 1), torch.zeros(3, 1), both).flatten().tolist()
+    [0.5, 0.5]
+    """
+    source, target = edge_index.long()
+    z = a_src[source] + a_dst[target]
+    if edge_attr is not None and w_edge is not None:
+        z = z + edge_attr @ w_edge.T
+    scores = F.leaky_relu(z, negative_slope)
+    p: Tensor = softmax(scores, target, num_nodes=a_dst.shape[0])
+    return p
 
 
 class FeedForward(nn.Module):

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot, zeros
-from torch_geometric.utils import add_self_loops, remove_self_loops, softmax
+from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from pdgnn.errors import InputError, check_whole
-from pdgnn.nn.blocks import edge_scores, node_scores
+from pdgnn.nn.blocks import attention, edge_scores, node_scores
 from pdgnn.nn.checks import (
     as_edge_index,
     check_attr,
@@ -181,12 +181,10 @@ class PDGATConv(FusedConv):
         self, a_src: Tensor, a_dst: Tensor, edge_index: Tensor, attr: Tensor | None
     ) -> Tensor:
         """The attention of each edge and head ``[E, H]``, with dropout in training."""
-        source, target = edge_index.long()
-        z = a_src[source] + a_dst[target]
+        term: Any = {"negative_slope": self.negative_slope}
         if attr is not None:
-            z = z + attr @ self._edge_weight().squeeze(0).T
-        scores = F.leaky_relu(z, self.negative_slope)
-        p: Tensor = softmax(scores, target, num_nodes=a_dst.shape[0])
+            term |= {"edge_attr": attr, "w_edge": self._edge_weight().squeeze(0)}
+        p = attention(a_src, a_dst, edge_index, **term)
         return F.dropout(p, self.dropout, self.training)
 
     def _edge_weight(self) -> Tensor:

@@ -100,6 +100,7 @@ class Group:
         self.state = new.going_on(begun).to(device)
         self._shapes = {name: p.shape for name, p in trained_parameters(self.module).items()}
         self._own = isinstance(self.module, SeededModule)
+        self._taken = int(new.step.max())
         if isinstance(self.module, SeededModule):
             self.module.recompute = recompute
         narrow = torch.bfloat16 if self._precision == "bfloat16" and self._own else None
@@ -170,7 +171,8 @@ class Group:
         The package's own modules draw nothing from torch's generators.
         """
         if not self._own and self.device.type == "cpu":
-            text = f"{self.specs[0].seed} {int(self.state.step.max())}"
+            self._taken += 1
+            text = f"{self.specs[0].seed} {self._taken}"
             number = hashlib.blake2b(text.encode(), digest_size=7).digest()
             torch.default_generator.manual_seed(int.from_bytes(number))
 

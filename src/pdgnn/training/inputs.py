@@ -18,6 +18,8 @@ from pdgnn.training.task import Task
 __all__ = ["InputCache", "Inputs", "first_layer_work", "same_structure", "stacked_inputs"]
 
 Inputs = dict[str, Any]
+SPARE = 2**28
+"""Bytes of inputs that are kept for runs to come."""
 
 
 @dataclass
@@ -44,6 +46,7 @@ class InputCache:
     models: Mapping[str, Model]
     _entries: dict[tuple[Any, ...], list[_Entry]] = field(default_factory=dict, init=False)
     _structures: list[Inputs] = field(default_factory=list, init=False)
+    _recent: list[_Entry] = field(default_factory=list, init=False)
 
     def get(self, spec: RunSpec, dtype: torch.dtype) -> Inputs:
         """What the module of this run is called with."""
@@ -61,12 +64,16 @@ class InputCache:
         self._entry(spec, dtype).inputs = None
 
     def keep_only(self, specs: Sequence[RunSpec], dtype: torch.dtype) -> None:
-        """Let go of all inputs but those of these runs."""
-        wanted = {id(self._entry(spec, dtype)) for spec in specs}
-        for entries in self._entries.values():
-            for entry in entries:
-                if id(entry) not in wanted:
-                    entry.inputs = None
+        """Let go of all inputs but those of these runs and, up to SPARE bytes, the last used."""
+        wanted = [self._entry(spec, dtype) for spec in specs]
+        ids = {id(entry) for entry in wanted}
+        self._recent = [e for e in self._recent if id(e) not in ids and e.inputs is not None]
+        held = 0
+        for entry in reversed(self._recent):
+            held += _bytes(entry.inputs)
+            if held > SPARE:
+                entry.inputs = None
+        self._recent += list({id(e): e for e in wanted}.values())
 
     def _entry(self, spec: RunSpec, dtype: torch.dtype) -> _Entry:
         entries = self._entries.setdefault((spec.dataset, spec.model, dtype), [])
@@ -92,6 +99,11 @@ class InputCache:
                 return number
         self._structures.append({name: _shape_only(v) for name, v in inputs.items()})
         return len(self._structures) - 1
+
+
+def _bytes(inputs: Inputs | None) -> int:
+    tensors = [v for v in (inputs or {}).values() if isinstance(v, Tensor)]
+    return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def _in_type(value: Any, dtype: torch.dtype) -> Any:

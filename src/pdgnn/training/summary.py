@@ -101,12 +101,16 @@ def chosen(summaries: Sequence[Summary]) -> Summary | None:
     return max(able, key=lambda s: s.val_mean, default=None)
 
 
+NUMBERS = ("val", "test", "step", "steps_run", "seconds", "diverged_at")
+"""What a table has of a result."""
+
+
 def to_arrow(results: Iterable[RunResult] | str | PathLike[str]) -> Any:
     """Finished runs as a flat `pyarrow.Table`: a column for each setting, option and number.
 
     `results` are what :func:`~pdgnn.training.train` returned, or the folder that it kept them in.
-    The options of a model have columns called ``option.NAME``, null for runs of other models.
-    Scores that are not there are null.
+    The options of a model have a column each, null for runs of other models, and called
+    ``option.NAME`` where a setting has that name. Scores that are not there are null.
 
     >>> spec = RunSpec(dataset="cora", model="gcn")
     >>> table = to_arrow([RunResult(spec, 0.5, 0.4, 3, 9, 1.0)])
@@ -126,11 +130,13 @@ def to_arrow(results: Iterable[RunResult] | str | PathLike[str]) -> Any:
     names = [f.name for f in fields(RunSpec) if f.name not in ("options", "defaults")]
     columns: dict[str, Any] = {n: [getattr(r.spec, n) for r in runs] for n in names}
     for name in dict.fromkeys(n for r in runs for n in r.spec.options):
-        columns[f"option.{name}"] = _column([r.spec.options.get(name) for r in runs])
-    for name in ("val", "test"):
+        taken = name in columns or name in NUMBERS
+        own = f"option.{name}" if taken else name
+        columns[own] = _column([r.spec.options.get(name) for r in runs])
+    for name in NUMBERS[:2]:
         values = [None if math.isnan(v) else v for v in (getattr(r, name) for r in runs)]
         columns[name] = pa.array(values, pa.float64())
-    for name in ("step", "steps_run", "seconds", "diverged_at"):
+    for name in NUMBERS[2:]:
         columns[name] = [getattr(r, name) for r in runs]
     whole = ("patience", "diverged_at")
     return pa.table({n: pa.array(v, pa.int64()) if n in whole else v for n, v in columns.items()})

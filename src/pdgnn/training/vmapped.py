@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ def over_runs(function: Callable[..., Any], *values: Any, module: nn.Module, nam
         if not _works(lambda: function(*tree_map(lambda t: t[0], values))):
             raise
         place = _failing_layer(module, lambda: _mapped(function, values))
-        said = str(e).strip().partition("\n")[0][:160]
+        said = shorten(str(e), 160, placeholder=" ...")
         raise InputError(
             f"{place} of the model {name!r} cannot be applied to many runs at once ({said}); "
             "replace it, or train with most_runs=1"
