@@ -227,8 +227,8 @@ def check_models(models: Mapping[str, Model]) -> dict[str, Model]:
     return dict(models)
 
 
-def _backbone(size: Size, spec: RunSpec, blocks: tuple[BlockFactory, ...]) -> Backbone:
-    return Backbone(
+def _build(size: Size, spec: RunSpec, kind: type[Backbone | Plain], **layers: Any) -> nn.Module:
+    return kind(
         size.in_channels,
         spec.width,
         size.out_channels,
@@ -236,20 +236,7 @@ def _backbone(size: Size, spec: RunSpec, blocks: tuple[BlockFactory, ...]) -> Ba
         heads=spec.heads,
         dropout=spec.dropout,
         seed=spec.seed,
-        blocks=blocks,
-    )
-
-
-def _plain(size: Size, spec: RunSpec, layer: PlainFactory) -> Plain:
-    return Plain(
-        size.in_channels,
-        spec.width,
-        size.out_channels,
-        depth=spec.depth,
-        heads=spec.heads,
-        dropout=spec.dropout,
-        seed=spec.seed,
-        layer=layer,
+        **layers,
     )
 
 
@@ -308,11 +295,11 @@ def _own(
 
 
 def _residual(name: str, *blocks: BlockFactory, **asked: Any) -> Model:
-    return _own(name, partial(_backbone, blocks=blocks), **asked)
+    return _own(name, partial(_build, kind=Backbone, blocks=blocks), **asked)
 
 
 def _flat(name: str, layer: PlainFactory, **asked: Any) -> Model:
-    return _own(name, partial(_plain, layer=layer), **asked)
+    return _own(name, partial(_build, kind=Plain, layer=layer), **asked)
 
 
 _AttendFeatures = partial(AttendBlock, edge_dim=EDGE_DIM)

@@ -87,9 +87,9 @@ class Group:
         self._shared, self._mapped = stacked_inputs(given, device, dtype)
         self._at_once = len(specs) > 1 or device.type != "cpu" if at_once is None else at_once
         modules = [_module(model, task, spec, own) for spec, own in zip(specs, given, strict=True)]
-        self.module = modules[0].to(device, dtype)
         self.work = first_layer_work(given[0], first.width)
         buffers, rows = stacked_buffers(modules, dtype), flat_parameters(modules).to(dtype)
+        self.module = modules[0].to(device, dtype)
         new = RunState.new(
             rows,
             buffers,

@@ -25,7 +25,7 @@ __all__ = [
 Row = dict[str, Tensor]
 """The tensors of one run of a state."""
 ALIGNED = 64
-"""Where a parameter may begin: matrix products are slow on what no wide load can reach."""
+"""Parameters begin at multiples of this many entries: matrix products are slow on others."""
 SMALL = 4096
 """Entries up to which a parameter is small: vectors are, and few matrices."""
 
@@ -163,7 +163,7 @@ def stacked_buffers(models: Sequence[nn.Module], dtype: torch.dtype) -> dict[str
 
 
 def _padded(parts: Iterable[Tensor], zeros: Tensor) -> list[Tensor]:
-    """Parts ``[R, ...]`` as rows ``[R, n]``, each with as many of the `zeros` as it takes."""
+    """Parts ``[R, ...]`` as rows ``[R, n]``, each padded with `zeros` to a multiple of ALIGNED."""
     flat = []
     for part in parts:
         runs, size = part.shape[0], part[0].numel()
@@ -182,14 +182,16 @@ def views(flat: Tensor, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
 
 
 class StackedParameters:
-    """What R models like `model` are applied with: leaves ``[R, ...]`` that follow their `rows`.
+    """The parameters of R modules like `model` by name, ``[R, ...]`` each, as autograd's leaves.
 
-    With the type `narrow` they follow in that type, but for those whose names begin with one of
-    `wide`. Large ones share the rows or their narrow copy, as matrix products take them with any
-    stride from run to run; of the small ones kernels want those of all runs side by side.
+    Their values are those of `rows` ``[R, P]``, which the optimizer changes; :meth:`follow` takes
+    them over. With the type `narrow` they are of that type, but for those whose names begin with
+    one of `wide`.
 
-    A step then takes few launches however many parameters there are: one to narrow the rows, one
-    to gather the small ones of each type, and one to join the gradients of neighbours of a type.
+    Large parameters are views of the rows, or of their narrow copy: matrix products take any stride
+    between runs. Small ones are gathered, as kernels want them contiguous. So a step takes few
+    launches however many parameters there are: one to narrow the rows, one to gather the small
+    ones of each type, one to join the gradients of neighbours of a type.
     """
 
     def __init__(
@@ -246,7 +248,9 @@ class StackedParameters:
 def _gathering(
     source: Tensor, shapes: Mapping[str, torch.Size], names: Sequence[str]
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Where these parts are in the rows `source`, room for them, and each ``[R, ...]`` in there."""
+    """Positions of these parameters in the rows `source`, a tensor to gather them into, and views
+    ``[R, ...]`` of it by name.
+    """
     runs, size = source.shape
     columns = views(torch.arange(size)[None], shapes)
     before = torch.arange(runs)[:, None] * size

@@ -1,9 +1,11 @@
-"""Runs dealt out to processes of one thread each: on a CPU one by one, as small graphs gain little
-from threads, on a GPU in groups of one shape, as small ones leave most of it idle.
+"""Runs trained by several processes of one thread each.
 
-The parent alone reads and writes the folder. It speaks with each worker over a channel of its own,
-so that one that is killed at any moment holds nothing that another waits for. What goes through is
-pickled whole, by and for our own processes: no shared memory is left behind by whoever is killed.
+On a CPU a process takes one run at a time, as small graphs gain little from threads; on a GPU a
+group of one shape, as small graphs leave most of it idle.
+
+Only the parent reads and writes the folder. It talks to each worker over a pipe of its own, so that
+a worker that is killed holds no lock that another waits for. Messages are pickled, by and for our
+own processes; no shared memory is used, so that none is left behind by a process that is killed.
 """
 
 from __future__ import annotations
