@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from pdgnn import Graph, InputError, diffusion_matrix, diffusion_weights
+from pdgnn.laplacian import diffusion_entries
 from strategies import graphs
 
 UNIT = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0.0, 1.0)
@@ -74,6 +75,30 @@ def test_a_graph_without_edges():
     on_edges, on_diagonal = diffusion_weights(torch.zeros(2, 0, dtype=torch.int64), 3)
     assert on_edges.shape == (0,)
     assert on_diagonal.tolist() == [1.0, 1.0, 1.0]
+
+
+@given(graphs(), UNIT, UNIT)
+def test_arrays_and_tensors_have_one_formula(g, alpha, gamma):
+    degree = torch.tensor(g.degree)
+    arrays = diffusion_entries(g.degree, alpha, gamma)
+    tensors = diffusion_entries(degree, alpha, gamma)
+    learned = diffusion_entries(degree, double(alpha), double(gamma))
+    for array, tensor, other in zip(arrays, tensors, learned, strict=True):
+        assert np.allclose(array, tensor, rtol=1e-14)
+        assert np.allclose(array, other, rtol=1e-14)
+
+
+def test_the_weights_of_a_block_by_the_formula():
+    """At α = ½, γ = 1 an edge has a_ij / √(d_i d_j), with degrees that are not the block's."""
+    block = torch.tensor([[2, 0], [0, 1]])
+    degree = (torch.tensor([4.0, 2.0, 9.0]), torch.tensor([4.0, 0.0]))
+    on_edges, on_diagonal = diffusion_weights(
+        block, 3, alpha=0.5, edge_weight=torch.tensor([2.0, 1.0]), degree=degree
+    )
+    assert torch.allclose(on_edges, torch.tensor([2.0 / 6.0, 0.5]))
+    assert on_diagonal.tolist() == [0.0, 1.0]
+    counted, _ = diffusion_weights(block, 3, alpha=0.5, degree=degree)
+    assert torch.allclose(counted, torch.tensor([1.0 / 6.0, 0.5]))
 
 
 @settings(max_examples=15)

@@ -261,7 +261,8 @@ def test_attention_is_what_attend_weighs_with():
         torch.randn(20, 2),
         torch.randn(2, 2),
     )
-    p = attention(a_src, a_dst, edges, edge_attr=f, w_edge=w, negative_slope=0.1)
+    index = torch.stack([edges.col, edges.row])
+    p = attention(a_src, a_dst, index, edge_attr=f, w_edge=w, negative_slope=0.1)
     x = torch.randn(10, 2, 3)
     summed = torch.zeros(10, 2, 3).index_add(0, edges.row, p[..., None] * x[edges.col])
     out = attend(x, a_src, a_dst, edges, edge_attr=f, w_edge=w, negative_slope=0.1)

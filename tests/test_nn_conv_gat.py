@@ -72,6 +72,23 @@ def test_it_is_gat(heads, concat, loops, edge_dim):
     assert_alike(conv, peer, [normal(5, 5), attr], lambda m, x, f: m(x, MESSY, f))
 
 
+@pytest.mark.parametrize("concat", [True, False])
+def test_residual(concat):
+    conv, peer = pair(5, heads=2, concat=concat, residual=True)
+    assert "res.weight" in conv.state_dict()
+    assert_alike(conv, peer, [normal(5, 5), normal(8, 2)], lambda m, x, f: m(x, MESSY, f))
+    inputs = [normal(5, 5), normal(3, 4, seed=1)]
+    conv, peer = pair((5, 4), heads=2, concat=concat, residual=True, add_self_loops=False)
+    assert_alike(conv, peer, inputs, lambda m, x, y: m((x, y), BIPARTITE))
+    assert_alike(conv, peer, inputs[:1], lambda m, x: m((x, None), BIPARTITE, size=(5, 3)))
+
+
+def test_heads_may_be_the_third_argument():
+    conv, peer = PDGATConv(5, 3, 4, edge_dim=None), GATConv(5, 3, 4)
+    conv.load_state_dict(peer.state_dict())
+    assert torch.allclose(conv(torch.eye(5), MESSY), peer(torch.eye(5), MESSY), atol=1e-6)
+
+
 def test_features_may_be_left_out():
     conv, peer = pair(5, heads=2)
     assert_alike(conv, peer, [normal(5, 5)], lambda m, x: m(x, MESSY))

@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, stack_module_state, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from layers import EDGE_INDEX, normal, same
 from pdgnn import InputError
-from pdgnn.nn import PDGATConv, PDGCNConv
+from pdgnn.nn import PDGATConv, PDGCNConv, conv_gcn
 from pdgnn.ops import Edges, attend, score_nodes, use_backend
 from pdgnn.ops.functional import attend_nodes
 
@@ -186,3 +187,32 @@ def test_under_autocast():
     for one, other in zip(*grads, strict=True):
         assert one.dtype == torch.float32
         assert torch.allclose(one, other, rtol=0.05, atol=0.05)
+
+
+# --- nothing waits for the device: fake tensors have no values that a step could look at ----------
+
+
+@pytest.mark.parametrize("kind", ["gcn", "gat"])
+@pytest.mark.parametrize("valued", [True, False])
+def test_no_step_looks_at_values_of_edges(kind, valued):
+    conv, rest = layer(kind)
+    edges = Edges.from_edge_index(EDGE_INDEX, num_nodes=5)
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        own = Edges(*(fake.from_tensor(t) for t in edges.tensors()))
+        values = fake.from_tensor(rest[0]) if valued else None
+        assert conv(fake.from_tensor(normal(5, 2)), own, values).shape[0] == 5
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("few", [0, conv_gcn.FEW_NUMBERS])
+def test_no_step_of_diffusion_waits_for_the_gpu_on_an_edge_index(few, monkeypatch):
+    monkeypatch.setattr(conv_gcn, "FEW_NUMBERS", few)
+    conv, index = PDGCNConv(2, 2, alpha=0.4, gamma=0.7).cuda(), EDGE_INDEX.cuda()
+    x = normal(5, 2).float().cuda()
+    expected = conv(x, index)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = conv(x, index)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.allclose(out, expected)

@@ -311,6 +311,14 @@ def test_they_train():
         assert model.step.item() == 60
 
 
+def test_pdgcn_warns_of_one_way_edges_once():
+    model, x = PDGCN(4, 8, 2), torch.ones(3, 4)
+    with pytest.warns(UserWarning, match="edge_index has one-way edges") as caught:
+        model(x, torch.tensor([[0, 1], [1, 2]]))
+    assert caught[0].filename == __file__
+    model(x, torch.tensor([[0, 1], [1, 2]]))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

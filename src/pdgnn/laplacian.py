@@ -11,6 +11,8 @@ without edges has P_ii = 1. At γ = 0, P = I.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -25,11 +27,14 @@ __all__ = [
     "DiffusionOperator",
     "check_alpha",
     "check_gamma",
+    "diffusion_entries",
     "diffusion_matrix",
     "diffusion_weights",
     "normalizer",
     "parameterized_laplacian",
 ]
+
+Vector = NDArray[np.float64]
 
 
 def check_alpha(alpha: float) -> float:
@@ -42,15 +47,35 @@ def check_gamma(gamma: float) -> float:
     return check_number("gamma", gamma, 0, 1)
 
 
-def normalizer(g: Graph, gamma: float) -> NDArray[np.float64]:
+def diffusion_entries(degree: Any, alpha: Any, gamma: Any) -> tuple[Any, Any, Any]:
+    """P^(α,γ) by the degrees d of its nodes: (left, right, diagonal), ``[N]`` each.
+
+    Off the diagonal P_ij = left_i a_ij right_j with left = γ M^(−α) and right = M^(α−1); on it
+    P_ii = (1−γ) / M_i, and 1 for a node without edges. For NumPy arrays and for tensors, where
+    gradients reach α, γ and d.
+
+    >>> [v.tolist() for v in diffusion_entries(np.array([4.0, 0.0]), 0.5, 1.0)]
+    [[0.5, 1.0], [0.5, 1.0], [0.0, 1.0]]
+    """
+    m = _normalizer(degree, gamma)
+    alone = (degree + (degree == 0)) - degree  # 1 for a node without edges, in the type of d
+    stay = (1.0 - gamma) + gamma * alone
+    return gamma * m**-alpha, m ** (alpha - 1.0), stay / m
+
+
+def _normalizer(degree: Any, gamma: Any) -> Any:
+    """M = γd + (1−γ), with d = 1 for a node without edges, which makes it exactly 1."""
+    return gamma * (degree + (degree == 0)) + (1.0 - gamma)
+
+
+def normalizer(g: Graph, gamma: float) -> Vector:
     """The diagonal of M = γD + (1−γ)I, ``[N]``; 1 for a node without edges, where M is not used.
 
     >>> normalizer(Graph.from_edge_index([[0, 0], [1, 2]], num_nodes=4), 0.5).tolist()
     [1.5, 1.0, 1.0, 1.0]
     """
-    gamma = check_gamma(gamma)
-    m = gamma * g.degree + (1.0 - gamma)
-    return np.where(g.degree > 0, m, 1.0)
+    m: Vector = _normalizer(g.degree, check_gamma(gamma))
+    return m
 
 
 def diffusion_matrix(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> sp.csr_array:
@@ -61,9 +86,9 @@ def diffusion_matrix(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> sp.
     >>> diffusion_matrix(Graph.from_edge_index([[0, 0], [1, 2]])).toarray().tolist()
     [[0.0, 0.5, 0.5], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    alpha, gamma = check_alpha(alpha), check_gamma(gamma)
-    m = normalizer(g, gamma)
-    return (_hops(g, m, alpha, gamma) + sp.diags_array(_stay(g, m, gamma))).tocsr()
+    left, right, diagonal = diffusion_entries(g.degree, check_alpha(alpha), check_gamma(gamma))
+    hops = sp.diags_array(left) @ g._adjacency @ sp.diags_array(right)
+    return (hops + sp.diags_array(diagonal)).tocsr()
 
 
 def parameterized_laplacian(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> sp.csr_array:
@@ -74,21 +99,10 @@ def parameterized_laplacian(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0)
     >>> parameterized_laplacian(Graph.from_edge_index([[0], [1]]), gamma=0.5).toarray().tolist()
     [[0.5, -0.5], [-0.5, 0.5]]
     """
-    alpha, gamma = check_alpha(alpha), check_gamma(gamma)
-    m = normalizer(g, gamma)
     # Not as I − P, where a small γ would lose its digits.
-    return (sp.diags_array(gamma * g.degree / m) - _hops(g, m, alpha, gamma)).tocsr()
-
-
-def _hops(g: Graph, m: NDArray[np.float64], alpha: float, gamma: float) -> sp.csr_array:
-    """P off the diagonal: γ M^(−α) A M^(α−1)."""
-    left, right = sp.diags_array(m**-alpha), sp.diags_array(m ** (alpha - 1.0))
-    return gamma * (left @ g._adjacency @ right)
-
-
-def _stay(g: Graph, m: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
-    """P_ii: (1−γ)/M_i, and 1 for a node without edges."""
-    return np.where(g.degree > 0, (1.0 - gamma) / m, 1.0)
+    left, right, _ = diffusion_entries(g.degree, check_alpha(alpha), check_gamma(gamma))
+    combinatorial = sp.diags_array(g.degree) - g._adjacency
+    return (sp.diags_array(left) @ combinatorial @ sp.diags_array(right)).tocsr()
 
 
 class DiffusionOperator(LinearOperator):  # type: ignore[misc]
@@ -102,26 +116,23 @@ class DiffusionOperator(LinearOperator):  # type: ignore[misc]
     """
 
     def __init__(self, g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> None:
-        alpha, self.gamma = check_alpha(alpha), check_gamma(gamma)
-        m = normalizer(g, gamma)
+        scope = check_alpha(alpha), check_gamma(gamma)
+        self._left, self._right, self._diagonal = diffusion_entries(g.degree, *scope)
         self._adjacency = g._adjacency
-        self._left, self._right = m**-alpha, m ** (alpha - 1.0)
-        self._diagonal = _stay(g, m, self.gamma)
         super().__init__(np.dtype(np.float64), (g.num_nodes, g.num_nodes))
 
-    def _scaled(
-        self, x: NDArray[np.float64], left: NDArray[np.float64], right: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _scaled(self, x: Vector, left: Vector, right: Vector) -> Vector:
         shape = (-1,) + (1,) * (x.ndim - 1)
-        hops: NDArray[np.float64] = self._adjacency @ (right.reshape(shape) * x)
-        return self._diagonal.reshape(shape) * x + self.gamma * left.reshape(shape) * hops
+        hops: Vector = self._adjacency @ (right.reshape(shape) * x)
+        stay: Vector = self._diagonal.reshape(shape) * x
+        return stay + left.reshape(shape) * hops
 
-    def _matvec(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _matvec(self, x: Vector) -> Vector:
         return self._scaled(x, self._left, self._right)
 
     _matmat = _matvec
 
-    def _rmatvec(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rmatvec(self, x: Vector) -> Vector:
         return self._scaled(x, self._right, self._left)
 
     _rmatmat = _rmatvec
@@ -138,12 +149,13 @@ class DiffusionOperator(LinearOperator):  # type: ignore[misc]
 
 
 def diffusion_weights(
-    edge_index: Tensor,
+    edge_index: Tensor | tuple[Tensor, Tensor],
     num_nodes: int,
     *,
     alpha: float | Tensor = 1.0,
     gamma: float | Tensor = 1.0,
     edge_weight: Tensor | None = None,
+    degree: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The entries of P^(α,γ) on the edges ``[E]`` and on the diagonal ``[N]``, differentiable.
 
@@ -151,6 +163,9 @@ def diffusion_weights(
     P_ij = γ a_ij M_i^(−α) M_j^(α−1). The graph must be undirected and free of self-loops (every
     edge both ways). Gradients reach `alpha`, `gamma` and `edge_weight` where they are tensors. A
     tensor's values are not checked, so that no step waits for the device.
+
+    Degrees are counted on the edges given, unless `degree` has those of sources and of targets, as
+    of a sampled block, whose own are not those of the graph. The diagonal is that of the targets.
 
     >>> on_edges, on_diagonal = diffusion_weights(
     ...     torch.tensor([[0, 1, 0, 2], [1, 0, 2, 0]]), 3, alpha=1.0, gamma=1.0)
@@ -160,14 +175,18 @@ def diffusion_weights(
     alpha = alpha if isinstance(alpha, Tensor) else check_alpha(alpha)
     gamma = gamma if isinstance(gamma, Tensor) else check_gamma(gamma)
     source, target = edge_index
-    reference = next(
-        (t for t in (edge_weight, gamma, alpha) if isinstance(t, Tensor)), torch.empty(0)
-    )
-    weight = reference.new_ones(source.numel()) if edge_weight is None else edge_weight
-    weight = weight.to(edge_index.device)
-    degree = weight.new_zeros(num_nodes).index_add(0, target, weight)  # [N]
-    isolated = degree == 0
-    m = torch.where(isolated, 1.0, gamma * degree + (1.0 - gamma))  # [N]
-    on_edges = gamma * weight * m[target] ** (-alpha) * m[source] ** (alpha - 1.0)  # [E]
-    on_diagonal = torch.where(isolated, 1.0, (1.0 - gamma) / m)  # [N]
+    if degree is None:
+        given = (t for t in (edge_weight, gamma, alpha) if isinstance(t, Tensor))
+        like = next(given, torch.empty(0))
+        weight = like.new_ones(source.numel()) if edge_weight is None else edge_weight
+        weight = weight.to(source.device)
+        into = weight.new_zeros(num_nodes).index_add(0, target, weight)  # [N]
+        degree = (into, into)
+    of_source, of_target = degree
+    left, right, on_diagonal = diffusion_entries(of_target, alpha, gamma)  # [targets]
+    if of_source is not of_target:
+        _, right, _ = diffusion_entries(of_source, alpha, gamma)  # [sources]
+    on_edges = left[target] * right[source]  # [E]
+    if edge_weight is not None:
+        on_edges = on_edges * edge_weight.to(source.device)
     return on_edges, on_diagonal

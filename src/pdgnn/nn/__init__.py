@@ -1,7 +1,8 @@
 """Layers for any PyG model, the residual backbone, and the paper's two models as modules."""
 
 from pdgnn.nn.backbone import Backbone, SeededModule
-from pdgnn.nn.conv import PDGATConv, PDGCNConv
+from pdgnn.nn.conv_gat import PDGATConv
+from pdgnn.nn.conv_gcn import PDGCNConv
 from pdgnn.nn.dropout import Dropout
 from pdgnn.nn.features import SparseFeatures, compact_features
 from pdgnn.nn.inputs import graph_inputs

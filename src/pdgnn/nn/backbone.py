@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp
 
+from pdgnn.errors import check_whole
 from pdgnn.nn.blocks import Context, DropoutState, FeedForwardBlock, gelu
 from pdgnn.nn.checks import (
     as_edges,
@@ -20,7 +21,6 @@ from pdgnn.nn.checks import (
     check_rate,
     check_seed,
     check_weight,
-    positive,
 )
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import Edges, layer_norm
@@ -217,15 +217,15 @@ class Backbone(SeededModule):
         blocks: Sequence[BlockFactory] = (FeedForwardBlock,),
     ) -> None:
         super().__init__(dropout, seed)
-        width = positive("hidden_channels", hidden_channels)
-        self.lin_in = nn.Linear(positive("in_channels", in_channels), width)
+        width = check_whole("hidden_channels", hidden_channels)
+        self.lin_in = nn.Linear(check_whole("in_channels", in_channels), width)
         self.layers = nn.ModuleList(
             Residual(width, block(width, heads))
-            for _ in range(positive("depth", depth))
+            for _ in range(check_whole("depth", depth))
             for block in blocks
         )
         self.norm_out = nn.LayerNorm(width)
-        self.lin_out = nn.Linear(width, positive("out_channels", out_channels))
+        self.lin_out = nn.Linear(width, check_whole("out_channels", out_channels))
 
     def forward(
         self,

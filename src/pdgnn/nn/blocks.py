@@ -113,7 +113,7 @@ def edge_scores(weight: Tensor, att: Tensor) -> Tensor:
 def attention(
     a_src: Tensor,
     a_dst: Tensor,
-    edges: Edges,
+    edge_index: Tensor,
     *,
     edge_attr: Tensor | None = None,
     w_edge: Tensor | None = None,
@@ -121,15 +121,16 @@ def attention(
 ) -> Tensor:
     """The attention of each edge and head ``[E, H]``, as :func:`pdgnn.ops.attend` weighs them.
 
-    >>> edges = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3)
-    >>> attention(torch.zeros(3, 1), torch.zeros(3, 1), edges).flatten().tolist()
+    >>> both = torch.tensor([[1, 2], [0, 0]])
+    >>> attention(torch.zeros(3, 1), torch.zeros(3, 1), both).flatten().tolist()
     [0.5, 0.5]
     """
-    z = a_src[edges.col] + a_dst[edges.row]
+    source, target = edge_index.long()
+    z = a_src[source] + a_dst[target]
     if edge_attr is not None and w_edge is not None:
         z = z + edge_attr @ w_edge.T
     scores = F.leaky_relu(z, negative_slope)
-    p: Tensor = softmax(scores, edges.row.long(), num_nodes=edges.num_targets)
+    p: Tensor = softmax(scores, target, num_nodes=a_dst.shape[0])
     return p
 
 

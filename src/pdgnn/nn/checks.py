@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import torch
@@ -14,7 +15,6 @@ from pdgnn.ops import Edges
 __all__ = [
     "as_edge_index",
     "as_edges",
-    "as_weight",
     "check_attr",
     "check_degree",
     "check_heads",
@@ -24,11 +24,9 @@ __all__ = [
     "check_sizes",
     "check_sources",
     "check_weight",
-    "positive",
+    "loopless_weight",
+    "warn_one_way",
 ]
-
-
-positive = check_whole
 
 
 def check_heads(channels: int, heads: int) -> int:
@@ -74,6 +72,9 @@ def check_range(edge_index: Tensor, sources: int, targets: int) -> None:
             f"{list(edge_index.shape)}"
         )
     if edge_index.device.type != "cpu" or not edge_index.numel() or torch.compiler.is_compiling():
+        return
+    low, high = (int(v) for v in edge_index.aminmax())
+    if low >= 0 and high < min(sources, targets):
         return
     for ids, size, side in zip(edge_index, (sources, targets), ("source", "target"), strict=True):
         low, high = (int(v) for v in ids.aminmax())
@@ -131,9 +132,38 @@ def as_edges(edges: Edges | Tensor, sources: int, targets: int | None = None) ->
     return Edges.from_edge_index(edge_index, num_nodes=sources, num_targets=targets)
 
 
-def as_weight(values: Tensor | None, like: Tensor) -> Tensor | None:
-    """Per-edge values in the floating-point type of `like`."""
-    return None if values is None else values.to(like.dtype)
+def loopless_weight(edge_index: Tensor, edge_weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The weights ``[E]`` of an edge_index, default 1, with 0 for self-loops.
+
+    So they count as little as if they were not there, and no shape depends on how many there are.
+    """
+    loop = edge_index[0] == edge_index[1]
+    if edge_weight is None:
+        return (~loop).to(dtype)
+    return check_weight(edge_weight, edge_index.shape[1]).to(dtype).masked_fill(loop, 0.0)
+
+
+def warn_one_way(edge_index: Tensor | Edges, num_nodes: int) -> bool:
+    """Warn where an edge_index has edges without their reverse; whether it was looked at.
+
+    That takes two sorts, and on a GPU a wait: there, and while a model is traced, nothing is looked
+    at. For the `forward` of a module: the warning names the line that called it.
+    """
+    if isinstance(edge_index, Edges) or torch.compiler.is_compiling():
+        return False
+    index, _ = as_edge_index(edge_index)
+    if index.device.type != "cpu":
+        return False
+    check_range(index, num_nodes, num_nodes)
+    ways = [a.long() * num_nodes + b for a, b in (index, index.flip(0))]
+    if not torch.equal(*(way.sort().values for way in ways)):
+        warnings.warn(
+            "edge_index has one-way edges, and P^(α,γ) is that of an undirected graph: degrees "
+            "count edges into a node only; give both ways, by torch_geometric.utils.to_undirected",
+            UserWarning,
+            stacklevel=5,  # past forward and the two calls of nn.Module
+        )
+    return True
 
 
 def check_degree(

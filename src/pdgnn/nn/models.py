@@ -12,7 +12,13 @@ from pdgnn.errors import InputError
 from pdgnn.laplacian import check_alpha, check_gamma, diffusion_weights
 from pdgnn.nn.backbone import Backbone
 from pdgnn.nn.blocks import AggregateBlock, AttendBlock
-from pdgnn.nn.checks import as_edge_index, check_attr, check_range, check_weight
+from pdgnn.nn.checks import (
+    as_edge_index,
+    check_attr,
+    check_range,
+    loopless_weight,
+    warn_one_way,
+)
 from pdgnn.nn.inputs import EDGE_DIM
 from pdgnn.ops import Edges
 
@@ -59,6 +65,7 @@ class PDGCN(Backbone):
             blocks=(AggregateBlock,),
         )
         self.alpha, self.gamma = check_alpha(alpha), check_gamma(gamma)
+        self._checked = False
 
     def forward(  # type: ignore[override]
         self, x: Tensor, edge_index: Tensor | Edges, edge_weight: Tensor | None = None
@@ -74,11 +81,12 @@ class PDGCN(Backbone):
         """
         if isinstance(edge_index, Edges):
             return super().forward(x, edge_index, edge_weight)
+        if not self._checked and warn_one_way(edge_index, x.shape[0]):
+            self._checked = True
         index, values = as_edge_index(edge_index)
         check_range(index, x.shape[0], x.shape[0])
-        weight = values if edge_weight is None else edge_weight
-        weight = index.new_ones(index.shape[1], dtype=x.dtype) if weight is None else weight
-        index, weight = remove_self_loops(index, check_weight(weight, index.shape[1]))
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        weight = loopless_weight(index, values if edge_weight is None else edge_weight, dtype)
         on_edges, on_diagonal = diffusion_weights(
             index, x.shape[0], alpha=self.alpha, gamma=self.gamma, edge_weight=weight
         )

@@ -7,10 +7,9 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_whole
 from pdgnn.nn.backbone import SeededModule, checked_context
 from pdgnn.nn.blocks import Attention, Context, gelu
-from pdgnn.nn.checks import positive
 from pdgnn.nn.features import SparseFeatures, feature_matmul
 from pdgnn.ops import Edges, activate, aggregate
 
@@ -90,12 +89,12 @@ class Plain(SeededModule):
         layer: PlainFactory = PlainLinear,
     ) -> None:
         super().__init__(dropout, seed)
-        width = positive("hidden_channels", hidden_channels)
-        widths = [positive("in_channels", in_channels)] + positive("depth", depth) * [width]
+        width = check_whole("hidden_channels", hidden_channels)
+        widths = [check_whole("in_channels", in_channels)] + check_whole("depth", depth) * [width]
         self.layers = nn.ModuleList(
             layer(before, after, heads) for before, after in pairwise(widths)
         )
-        self.lin_out = nn.Linear(width, positive("out_channels", out_channels))
+        self.lin_out = nn.Linear(width, check_whole("out_channels", out_channels))
 
     def forward(
         self,
