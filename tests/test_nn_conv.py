@@ -161,6 +161,7 @@ def test_the_model_that_captum_sees(make):
     assert (saliency[0, near] != 0).any()
 
 
+@pytest.mark.filterwarnings("ignore:Input Tensor .* did not already require gradients")  # captum
 @every_layer
 @pytest.mark.parametrize("method", ["Saliency", "IntegratedGradients"])
 def test_captum_explainer(make, method):
