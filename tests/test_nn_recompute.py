@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from pdgnn import Graph
-from pdgnn.nn import MODELS, GraphInputs, blocks, build, prepare
+from pdgnn.nn import MODELS, GraphInputs, build, prepare
 from pdgnn.nn.features import SparseFeatures
-from pdgnn.ops import activate, feed_forward, use_backend
+from pdgnn.ops import activate, use_backend
 
 # a ring of 7 with a chord and a tail, and node 9 alone
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 0, 3, 7], [1, 2, 3, 4, 5, 6, 0, 3, 7, 8]], 10)
@@ -153,38 +153,6 @@ def test_layers_are_computed_again_under_vmap(name):
         found.append([*torch.autograd.grad(outside, list(parameters.values())), *inside.values()])
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("rows", [1, 3, 4, 9])
-@pytest.mark.parametrize("name", ["resnet", "pd-gcn", "pd-gat-sep", "gt"])
-def test_feed_forward_networks_go_through_blocks_of_nodes(name, rows, monkeypatch):
-    (inputs, given), model = leaves(prepare(GRAPH, name, gamma=0.5)), small(name)
-    expected = gradients(model, inputs, *given)
-    monkeypatch.setattr("pdgnn.nn.backbone.BLOCK", rows * WIDTH + 1)
-    seen = []
-
-    def watched(*args, rows, **options):
-        seen.append(rows)
-        return feed_forward(*args, rows=rows, **options)
-
-    monkeypatch.setattr(blocks, "feed_forward", watched)
-    model.recompute = True
-    found = gradients(model, inputs, *given)
-    for f, e in zip(found, expected, strict=True):
-        torch.testing.assert_close(f, e, atol=1e-5, rtol=1e-4)  # sums over nodes, block by block
-    assert set(seen) == {rows}
-    seen.clear()
-    model.eval()
-    found = call(model, inputs)
-    assert set(seen) == {rows}
-    model.recompute = False
-    torch.testing.assert_close(found, call(model, inputs))
-
-
-@pytest.mark.parametrize("name", ["pd-gat", "pd-gcn"])
-def test_blocks_of_nodes_work_under_vmap(name, monkeypatch):
-    monkeypatch.setattr("pdgnn.nn.backbone.BLOCK", 4 * WIDTH)
-    test_layers_are_computed_again_under_vmap(name)
 
 
 @pytest.fixture

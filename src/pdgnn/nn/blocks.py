@@ -23,7 +23,6 @@ from pdgnn.ops import (
     aggregate,
     attend,
     attend_dot,
-    feed_forward,
     linear,
     score_nodes,
 )
@@ -71,7 +70,6 @@ class Context:
     edge_weight: Tensor | None  # [E]
     edge_attr: Tensor | None  # [E, F]
     noise: DropoutState
-    block: int | None = None  # numbers that a feed-forward network holds at a time; None: all
 
 
 def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: DropoutState) -> Tensor:
@@ -143,12 +141,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, inputs · D]`` to ``[N, D]``, added to `residual`."""
-        noise, width = context.noise, self.lin2.out_features
-        if context.block is None or x.shape[0] * width <= context.block:
-            return added(self.lin2, gelu(self.lin1, x, noise), residual, noise)
-        weights = (self.lin1.weight, self.lin1.bias, self.lin2.weight, self.lin2.bias)
-        x, rows = x.to(self.lin1.weight.dtype), max(1, context.block // width)
-        return feed_forward(x, residual, *weights, noise=(noise.draw(), noise.draw()), rows=rows)
+        return added(self.lin2, gelu(self.lin1, x, context.noise), residual, context.noise)
 
 
 class FeedForwardBlock(nn.Module):
