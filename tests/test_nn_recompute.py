@@ -105,9 +105,9 @@ def test_of_a_layer_that_is_computed_again_its_input_alone_is_kept(name):
 def test_a_layer_computed_again_draws_the_same_masks(monkeypatch):
     drawn = []
 
-    def watched(h, bias, *, noise, **options):
-        drawn.append((noise[3], noise[2].item()))
-        return activate(h, bias, noise=noise, **options)
+    def watched(h, bias, *, dropout, **options):
+        drawn.append((dropout[3], dropout[2].item()))
+        return activate(h, bias, dropout=dropout, **options)
 
     monkeypatch.setattr("pdgnn.nn.blocks.activate", watched)
     model = small("gcn")

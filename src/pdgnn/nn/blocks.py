@@ -74,12 +74,12 @@ class Context:
 
 def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: DropoutState) -> Tensor:
     """GELU(dropout(W x + b))."""
-    return activate(feature_matmul(x, lin.weight), lin.bias, noise=noise.draw())
+    return activate(feature_matmul(x, lin.weight), lin.bias, dropout=noise.draw())
 
 
 def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: DropoutState) -> Tensor:
     """residual + dropout(W x + b)."""
-    return activate(linear(x, lin.weight), lin.bias, residual=residual, noise=noise.draw())
+    return activate(linear(x, lin.weight), lin.bias, residual=residual, dropout=noise.draw())
 
 
 def node_scores(x: Tensor, *att: Tensor) -> tuple[Tensor, ...]:
