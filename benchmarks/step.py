@@ -29,7 +29,7 @@ RUNS = 10
 SCOPE: dict[str, Any] = {"alpha": 0.5, "gamma": 0.5}
 KINDS = {
     "matrix products": ("gemm", "gemv", "nvjet", "cutlass", "splitk"),
-    "messages": ("attend", "spmm", "sddmm", "add_parts"),
+    "messages": ("attend", "spmm", "sddmm", "hub_chunks"),
     "bias, dropout, GELU, residual": ("activate", "dropout"),
     "norms": ("layer_norm",),
     "scores of nodes": ("score_nodes",),
