@@ -223,84 +223,20 @@ def test_layer_norm_far_from_0():
     assert (cpu.layer_norm(far, one, none, 0.0)[0] - exact).abs().max() < 1e-3
 
 
-# --- AdamW ----------------------------------------------------------------------------------------
-
-
-@BOTH
-@pytest.mark.parametrize("size", [0, 1, 37, cpu_rows.ELEMENTS + 5])
-def test_adamw_is_that_of_torch(dtype, size):
-    generator = torch.Generator().manual_seed(size)
-    start = torch.randn(2, size, generator=generator, dtype=dtype)
-    lr, decay, betas = torch.tensor([0.1, 0.01], dtype=F64), torch.tensor([0.5, 0.0]), (0.9, 0.99)
-    theirs = [t.double().clone().requires_grad_() for t in start]
-    optimizers = [
-        torch.optim.AdamW([t], lr=a.item(), weight_decay=d.item(), betas=betas)
-        for t, a, d in zip(theirs, lr, decay, strict=True)
-    ]
-    mine, mean, square = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
-    for step in range(1, 6):
-        grads = torch.randn(2, size, generator=generator, dtype=dtype)
-        root = torch.full([2], math.sqrt(1 - betas[1] ** step), dtype=F64)
-        rest = (1 - lr * decay, lr / (1 - betas[0] ** step), root, betas, 1e-8)
-        cpu.adamw_(mine, mean, square, grads, *rest)
-        for t, g, optimizer in zip(theirs, grads, optimizers, strict=True):
-            t.grad = g.double()
-            optimizer.step()
-    close(mine, torch.stack([t.detach() for t in theirs]), 4)
-
-
-def moments(*size: int, dtype: torch.dtype = F64) -> list[Tensor]:
-    """Parameters, mean, square and gradients."""
-    generator = torch.Generator().manual_seed(1)
-    drawn = [torch.randn(*size, generator=generator, dtype=dtype) for _ in range(4)]
-    return [drawn[0], drawn[1], drawn[2].abs(), drawn[3]]
-
-
-def test_adamw_without_a_rate_keeps_the_parameters():
-    theta, mean, square, grads = moments(3, 40)
-    before, one = theta.clone(), torch.ones(3)
-    cpu.adamw_(theta, mean, square, grads, one, torch.tensor([0.0, 1.0, 0.0]), one, (0.9, 0.9), 1.0)
-    assert torch.equal(theta[[0, 2]], before[[0, 2]])
-    assert not torch.equal(theta[1], before[1])
-
-
-@pytest.mark.parametrize("which", range(4))
-def test_adamw_of_strided_tensors(which):
-    mine, theirs = moments(3, 40), moments(3, 40)
-    mine[which] = torch.stack([mine[which], mine[which]], dim=2)[:, :, 0]
-    assert not mine[which].is_contiguous()
-    rest = (*(torch.tensor([1.0, 0.9, 0.5]),) * 3, (0.8, 0.9), 1e-3)
-    cpu.adamw_(*mine, *rest)
-    reference.adamw_(*theirs, *rest)
-    for a, b in zip(mine, theirs, strict=True):
-        close(a, b)
-
-
-def test_adamw_tells_autograd_that_it_has_written():
-    tensors = moments(1, 8)
-    saved = (tensors[0].clone().requires_grad_() * tensors[0]).sum()
-    cpu.adamw_(*tensors, *(torch.ones(1),) * 3, (0.9, 0.9), 1.0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        saved.backward()
-
-
 # --- all of them ----------------------------------------------------------------------------------
 
 
 def tensors_for(batch: int, n: int, width: int, dtype: torch.dtype, seed: int = 0) -> list[Tensor]:
-    """h, g, residual, bias, weight and steps of AdamW, the same for a run in any company."""
-    shapes = [(n, width)] * 3 + [(width,)] * 2 + [(n * width,)] * 4
+    """h, g, residual, bias and weight, the same for a run in any company."""
+    shapes = [(n, width)] * 3 + [(width,)] * 2
     runs = [torch.Generator().manual_seed(seed + b) for b in range(batch)]
     draw = lambda shape, run: torch.randn(shape, generator=run, dtype=dtype)  # noqa: E731
     return [torch.stack([draw(shape, run) for run in runs]) for shape in shapes]
 
 
 def everything(tensors: list[Tensor], state: reference.DropoutState) -> list[Tensor]:
-    h, g, residual, bias, weight, theta, mean, square, grads = tensors
+    h, g, residual, bias, weight = tensors
     y, centre, scale = cpu.layer_norm(h, weight, bias, 1e-5)
-    own = [t.clone(memory_format=torch.contiguous_format) for t in (theta, mean, square.abs())]
-    rate = torch.full(h.shape[:1], 0.1)
-    cpu.adamw_(*own, grads, 1 - rate, rate, 1 + rate, (0.9, 0.99), 1e-8)
     return [
         cpu.dropout(h, *state),
         cpu.activate(h, bias, None, state),
@@ -309,7 +245,7 @@ def everything(tensors: list[Tensor], state: reference.DropoutState) -> list[Ten
         *cpu.activate_backward(g, h, bias, True, state),
         *cpu.activate_backward(g, h, bias, False, state),
         *cpu.activate_backward(g, h, bias, True, None),
-        *own, y, centre, scale,
+        y, centre, scale,
         *cpu.layer_norm_backward(g, residual, h, weight, centre, scale),
         *cpu.layer_norm_backward(g, None, h, weight, centre, scale),
     ]  # fmt: skip
@@ -367,7 +303,7 @@ def test_strided_and_expanded_tensors_that_ask_for_gradients():
     strided = [t.transpose(0, 1).contiguous().transpose(0, 1).requires_grad_() for t in tensors]
     with torch.no_grad():
         assert all(map(torch.equal, everything(strided, state), whole))
-    h, g, _, bias, *_ = tensors
+    h, g, _, bias, _ = tensors
     shared = (torch.tensor([0.5]), torch.tensor([1]), torch.tensor([1]), 0)
     each = (*(t.expand(2) for t in shared[:3]), 0)
     assert torch.equal(cpu.activate(h, bias, h, shared), cpu.activate(h, bias, h, each))
@@ -378,7 +314,7 @@ def test_strided_and_expanded_tensors_that_ask_for_gradients():
 
 
 def test_mixed_types_are_left_to_the_reference():
-    h, g, residual, bias, weight, *moments = tensors_for(2, 7, 5, F64)
+    h, g, residual, bias, weight = tensors_for(2, 7, 5, F64)
     state, low = state_for(2), h.float()
     assert torch.equal(
         cpu.activate(low, bias, residual, state), reference.activate(low, bias, residual, state)
@@ -391,7 +327,3 @@ def test_mixed_types_are_left_to_the_reference():
     given_ = (g, None, low, weight, *y[1:])
     mine = cpu.layer_norm_backward(*given_)
     assert all(map(torch.equal, mine, reference.layer_norm_backward(*given_)))
-    states = [[t.bfloat16() for t in (*moments[:2], moments[2].abs())] for _ in range(2)]
-    for own, form in zip(states, (cpu, reference), strict=True):
-        form.adamw_(*own, moments[3], *(torch.ones(2),) * 3, (0.9, 0.9), 1e-3)
-    assert all(map(torch.equal, *states))

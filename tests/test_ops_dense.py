@@ -96,6 +96,32 @@ def test_layer_norm_is_that_of_torch(backend, rows, width):
 
 
 @every_backend
+@pytest.mark.parametrize("size", [0, 1, 1029])
+def test_adamw_is_that_of_torch(backend, size):
+    where, rng, betas = device(backend), torch.Generator().manual_seed(size), (0.9, 0.99)
+    start = torch.randn(2, size, generator=rng, dtype=torch.float64).to(where)
+    lr, decay = (
+        torch.tensor(t, dtype=torch.float64, device=where) for t in ((0.1, 0.01), (0.5, 0))
+    )
+    theirs = [t.clone().requires_grad_() for t in start]
+    optimizers = [
+        torch.optim.AdamW([t], lr=a.item(), weight_decay=d.item(), betas=betas)
+        for t, a, d in zip(theirs, lr, decay, strict=True)
+    ]
+    mine, mean, square = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
+    for step in range(1, 6):
+        grads = torch.randn(2, size, generator=rng, dtype=torch.float64).to(where)
+        root = torch.full_like(lr, (1 - betas[1] ** step) ** 0.5)
+        factors = (1 - lr * decay, lr / (1 - betas[0] ** step), root, betas, 1e-8)
+        with use_backend(backend):
+            kernels_for(mine).adamw_(mine, mean, square, grads, *factors)
+        for t, g, optimizer in zip(theirs, grads, optimizers, strict=True):
+            t.grad = g
+            optimizer.step()
+    torch.testing.assert_close(mine, torch.stack([t.detach() for t in theirs]), atol=1e-12, rtol=0)
+
+
+@every_backend
 def test_adamw_is_the_reference(backend):
     where, rng = device(backend), torch.Generator().manual_seed(1)
     start = [torch.rand(3, 1500, dtype=torch.float64, generator=rng).to(where) for _ in range(4)]

@@ -19,19 +19,19 @@ from pdgnn.ops import cpu_numba, reference
 from pdgnn.ops.cpu_dense import (
     activate,
     activate_backward,
-    adamw_,
     dropout,
     layer_norm,
     layer_norm_backward,
     score_nodes,
     score_nodes_backward,
 )
-from pdgnn.ops.cpu_numba import Arrays, scalar
+from pdgnn.ops.cpu_numba import Arrays
 from pdgnn.ops.reference import (
     KEEPS_NEGATIVE_PART,
     AttentionInputs,
     Gradients,
     Structure,
+    adamw_,
     weight_gradient,
 )
 
@@ -108,7 +108,7 @@ def edge_sum(values: Tensor, structure: Structure) -> Tensor:
 def attend(inputs: AttentionInputs, keep: bool = False) -> tuple[Tensor, Tensor]:
     """Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j and log Σ exp: :func:`pdgnn.ops.reference.attend`."""
     x, layout, dtype = inputs.x, _by_target(inputs.structure), _attention_dtype(inputs)
-    arrays = (*_attention_arrays(inputs, dtype), scalar(inputs.slope, dtype))
+    arrays = (*_attention_arrays(inputs, dtype), _scalar(inputs.slope, dtype))
     out, top, total = _softmax_state(x, layout, dtype)
     _run(kernels.attend, _work(x, layout), layout, arrays, out, top, total)
     return out, top.add_(total.log_())
@@ -123,7 +123,7 @@ def attend_backward(
     arrays = (*_arrays(dtype, g), *_attention_arrays(inputs, dtype), *_arrays(dtype, lse, inner))
     dx, da_src = _rows_like(x, layout, dtype), _rows_like(inputs.a_src, layout, dtype)
     dz = _edges_like(x, layout, dtype)
-    arrays = (*arrays, scalar(inputs.slope, dtype))
+    arrays = (*arrays, _scalar(inputs.slope, dtype))
     _run(kernels.attend_backward, _work(x, layout), layout, arrays, dx, da_src, dz)
     return dx, da_src, dz
 
@@ -140,7 +140,7 @@ def attend_dot(
 ) -> tuple[Tensor, Tensor]:
     """Σ_e softmax_e(scale ⟨q_i, k_j⟩) v_j and log Σ exp: :func:`pdgnn.ops.reference.attend_dot`."""
     layout, dtype = _by_target(structure), _dtype(q, k, v)
-    arrays = (*_arrays(dtype, q, k, v), scalar(scale, dtype))
+    arrays = (*_arrays(dtype, q, k, v), _scalar(scale, dtype))
     out, top, total = _softmax_state(v, layout, dtype)
     _run(kernels.attend_dot, _work(v, layout), layout, arrays, out, top, total)
     return out, top.add_(total.log_())
@@ -158,7 +158,7 @@ def attend_dot_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients to k, v and each ⟨q_i, k_j⟩: :func:`pdgnn.ops.reference.attend_dot_backward`."""
     layout, dtype = _by_source(structure), _dtype(g, q, k, v, lse)
-    arrays = (*_arrays(dtype, g, q, k, v, lse, inner), scalar(scale, dtype))
+    arrays = (*_arrays(dtype, g, q, k, v, lse, inner), _scalar(scale, dtype))
     dk, dv = _rows_like(k, layout, dtype), _rows_like(v, layout, dtype)
     ds = _edges_like(k, layout, dtype)
     _run(kernels.attend_dot_backward, _work(v, layout), layout, arrays, dk, dv, ds)
@@ -185,6 +185,11 @@ def _dtype(*tensors: Tensor | None) -> torch.dtype:
 
 def _arrays(dtype: torch.dtype, *tensors: Tensor) -> Arrays:
     return tuple(t.detach().to(dtype).contiguous().numpy() for t in tensors)
+
+
+def _scalar(value: float, dtype: torch.dtype) -> np.floating[Any]:
+    """A number that leaves sums in this type."""
+    return np.float32(value) if dtype == torch.float32 else np.float64(value)
 
 
 def _attention_dtype(inputs: AttentionInputs) -> torch.dtype:

@@ -1,8 +1,8 @@
 """The kernels of :mod:`pdgnn.ops.reference` that follow no edges, on the CPU.
 
-Norms and scores are torch's own. Dropout, activations and AdamW are one pass over memory each, in
-the loops of :mod:`pdgnn.ops.cpu_rows`. All are for float32 and float64; where the types of the
-tensors differ, the reference is used.
+Norms and scores are torch's own. Dropout and activations are one pass over memory each, in the
+loops of :mod:`pdgnn.ops.cpu_rows`. All are for float32 and float64; where the types of the tensors
+differ, the reference is used.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from torch import Tensor
 
 from pdgnn.ops import cpu_numba, reference
 from pdgnn.ops import cpu_rows as kernels
-from pdgnn.ops.cpu_numba import Array, Arrays, scalar
+from pdgnn.ops.cpu_numba import Array, Arrays
 from pdgnn.ops.reference import DropoutState
 
 __all__ = [
     "activate",
     "activate_backward",
-    "adamw_",
     "dropout",
     "layer_norm",
     "layer_norm_backward",
@@ -138,31 +137,6 @@ def _by_head(att_src: Tensor, att_dst: Tensor) -> Tensor:
     """
     both = torch.stack([att_src, att_dst], dim=2).permute(0, 3, 2, 1)  # [B, C, 2, H]
     return torch.diag_embed(both, dim1=1, dim2=4).flatten(3).flatten(1, 2)
-
-
-def adamw_(
-    parameters: Tensor,
-    mean: Tensor,
-    square: Tensor,
-    grads: Tensor,
-    decay: Tensor,
-    rate: Tensor,
-    root: Tensor,
-    betas: tuple[float, float],
-    eps: float,
-) -> None:
-    """One step of AdamW in place: :func:`pdgnn.ops.reference.adamw_`."""
-    own, given = (parameters, mean, square), (decay, rate, root)
-    if not (_alike(*own) and all(t.is_contiguous() for t in own)):
-        reference.adamw_(*own, grads, *given, betas, eps)
-        return
-    shape, dtype = parameters.shape, parameters.dtype
-    arrays = (_array(t, shape) for t in (*own, grads.to(dtype)))
-    of_rows = (_array(t.to(dtype), shape[:1]) for t in given)
-    factors = (scalar(f, dtype) for f in (1 - betas[0], betas[1], 1 - betas[1], eps))
-    cpu_numba.run(kernels.adamw, parameters.numel(), *arrays, *of_rows, *factors)
-    for t in own:
-        torch.autograd.graph.increment_version(t)  # as torch does where it writes in place
 
 
 # --- from tensors to arrays -----------------------------------------------------------------------

@@ -35,11 +35,6 @@ _on_all_threads: dict[Any, Any] = {}
 """Of each kernel, the form that does all parts."""
 
 
-def scalar(value: float, dtype: torch.dtype) -> np.floating[Any]:
-    """A number that leaves sums in this type."""
-    return np.float32(value) if dtype == torch.float32 else np.float64(value)
-
-
 def inline(function: Function) -> Function:
     """A step of several kernels, pasted into each."""
     return cast(Function, njit(inline="always", fastmath=SAFE)(function))

@@ -136,20 +136,3 @@ def activate_backward(part: int, parts: int, args: Arrays) -> None:
                     dh[b, i, d] = _times(g[b, i, d], factor[d])
             for d in range(width):
                 sums[b, c, d] += dh[b, i, d]
-
-
-@kernel
-def adamw(part: int, parts: int, args: Arrays) -> None:
-    """m ← m + α (g − m),  v ← β v + γ g²,  θ ← decay · θ − rate · m / (√v / root + ε)."""
-    theta, mean, square, grads, decay, rate, root, alpha, beta, gamma, eps = args
-    batch, size = theta.shape
-    chunks = (size + ELEMENTS - 1) // ELEMENTS
-    for k in _chunks(part, parts, batch, chunks):
-        r, start = k // chunks, k % chunks * ELEMENTS
-        stop, shrink, lr, scale = start + ELEMENTS, decay[r], rate[r], root[r]
-        p, m, v = theta[r, start:stop], mean[r, start:stop], square[r, start:stop]
-        g = grads[r, start:stop]
-        for u in range(p.size):
-            m[u] += alpha * (g[u] - m[u])
-            v[u] = beta * v[u] + gamma * g[u] * g[u]
-            p[u] = shrink * p[u] - lr * m[u] / (np.sqrt(v[u]) / scale + eps)
