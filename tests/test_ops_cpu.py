@@ -244,13 +244,6 @@ def test_nan_in_one_run_does_not_touch_the_others():
         assert mine[1].isnan().any()
 
 
-def test_every_kernel_of_the_reference_has_its_form_here():
-    inner, flags = {"segment_sum", "random_bits"}, {"KEEPS_NEGATIVE_PART"}
-    public = {n for n, f in vars(reference).items() if callable(f) and n.islower()}
-    public = {n for n in public if vars(reference)[n].__module__ == reference.__name__}
-    assert {n for n in public if not n.startswith("_")} - inner == set(cpu.__all__) - flags
-
-
 # --- parts, threads, memory -----------------------------------------------------------------------
 
 

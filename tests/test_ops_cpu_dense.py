@@ -16,7 +16,8 @@ from pdgnn.ops import reference
 
 pytest.importorskip("numba")
 
-from pdgnn.ops import cpu, cpu_rows
+from pdgnn.ops import cpu_dense as cpu
+from pdgnn.ops import cpu_rows
 from threads import in_parts, on_threads
 
 F64 = torch.float64

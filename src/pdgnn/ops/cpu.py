@@ -16,46 +16,8 @@ from torch import Tensor
 
 from pdgnn.ops import cpu_kernels as kernels
 from pdgnn.ops import cpu_numba, reference
-from pdgnn.ops.cpu_dense import (
-    activate,
-    activate_backward,
-    dropout,
-    layer_norm,
-    layer_norm_backward,
-    score_nodes,
-    score_nodes_backward,
-)
 from pdgnn.ops.cpu_numba import Arrays
-from pdgnn.ops.reference import (
-    KEEPS_NEGATIVE_PART,
-    AttentionInputs,
-    Gradients,
-    Structure,
-    adamw_,
-    weight_gradient,
-)
-
-__all__ = [
-    "KEEPS_NEGATIVE_PART",
-    "activate",
-    "activate_backward",
-    "adamw_",
-    "attend",
-    "attend_backward",
-    "attend_dot",
-    "attend_dot_backward",
-    "attend_gradients",
-    "dropout",
-    "edge_sum",
-    "layer_norm",
-    "layer_norm_backward",
-    "score_nodes",
-    "score_nodes_backward",
-    "sddmm",
-    "spmm",
-    "spmm_transposed",
-    "weight_gradient",
-]
+from pdgnn.ops.reference import AttentionInputs, Gradients, Structure
 
 
 def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:

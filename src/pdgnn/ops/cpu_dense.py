@@ -8,6 +8,8 @@ differ, the reference is used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import wraps
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,21 +17,23 @@ from torch import Tensor
 
 from pdgnn.ops import cpu_numba, reference
 from pdgnn.ops import cpu_rows as kernels
-from pdgnn.ops.cpu_numba import Array, Arrays
+from pdgnn.ops.cpu_numba import Array, Arrays, Function
 from pdgnn.ops.reference import DropoutState
-
-__all__ = [
-    "activate",
-    "activate_backward",
-    "dropout",
-    "layer_norm",
-    "layer_norm_backward",
-    "score_nodes",
-    "score_nodes_backward",
-]
 
 EACH = 8
 """Multiplications, or what takes as long, for an element of an activation, at least."""
+
+
+def _of_one_type(function: Function) -> Function:
+    """`function` if all tensors are float32, or all float64; else the reference of its name."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        types = {t.dtype for t in args if isinstance(t, Tensor)}
+        same = len(types) == 1 and types <= _NOTHING.keys()
+        return (function if same else getattr(reference, function.__name__))(*args)
+
+    return cast(Function, call)
 
 
 def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
@@ -44,6 +48,7 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Ten
     return out.reshape(x.shape)
 
 
+@_of_one_type
 def activate(
     h: Tensor, bias: Tensor, residual: Tensor | None, state: DropoutState | None
 ) -> Tensor:
@@ -53,20 +58,17 @@ def activate(
     >>> activate(h, bias, h, None).flatten().tolist()
     [3.0, -1.0]
     """
-    if not _alike(h, bias, residual):
-        return reference.activate(h, bias, residual, state, dropout)
     out = torch.empty(h.shape, dtype=h.dtype)
     inputs = (_rows(h, h), _runs(bias, h), _rows(residual, h), *_state(state, len(h)))
     cpu_numba.run(kernels.activate, EACH * h.numel(), *inputs, out.numpy())
     return out
 
 
+@_of_one_type
 def activate_backward(
     g: Tensor, h: Tensor, bias: Tensor, gelu: bool, state: DropoutState | None
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h and bias: :func:`pdgnn.ops.reference.activate_backward`."""
-    if not _alike(g, h, bias):
-        return reference.activate_backward(g, h, bias, gelu, state, dropout)
     (batch, n, width), dh = h.shape, torch.empty(h.shape, dtype=h.dtype)
     sums = torch.empty(batch, -(-n // kernels.ROWS), width, dtype=h.dtype)
     inputs = (_rows(g, h), _rows(h if gelu else None, h), _runs(bias, h), gelu)
@@ -75,6 +77,7 @@ def activate_backward(
     return dh, sums.sum(dim=1)
 
 
+@_of_one_type
 def layer_norm(
     x: Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -84,20 +87,17 @@ def layer_norm(
     >>> [t.flatten().tolist() for t in layer_norm(x, one, one, 0.0)]
     [[0.0, 2.0], [2.0], [1.0]]
     """
-    if not _alike(x, weight, bias):
-        return reference.layer_norm(x, weight, bias, eps)
     width = x.shape[2:]
     runs = zip(x, weight.expand(len(x), -1), bias.expand(len(x), -1), strict=True)
     y, mean, scale = _stacked(torch.native_layer_norm(t, width, w, b, eps) for t, w, b in runs)
     return y, mean.squeeze(2), scale.squeeze(2)
 
 
+@_of_one_type
 def layer_norm_backward(
     g: Tensor, passed: Tensor | None, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients to x, weight and bias: :func:`pdgnn.ops.reference.layer_norm_backward`."""
-    if not _alike(g, passed, x, weight, mean, scale):
-        return reference.layer_norm_backward(g, passed, x, weight, mean, scale)
     backward, width = torch.ops.aten.native_layer_norm_backward, x.shape[2:]
     runs = zip(g, x, mean[..., None], scale[..., None], weight.expand(len(x), -1), strict=True)
     dx, dw, db = _stacked(
@@ -106,23 +106,21 @@ def layer_norm_backward(
     return dx if passed is None else dx.add_(passed), dw, db
 
 
+@_of_one_type
 def score_nodes(
     h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x = h + bias and its scores: :func:`pdgnn.ops.reference.score_nodes`."""
-    if not _alike(h, bias, att_src, att_dst):
-        return reference.score_nodes(h, bias, att_src, att_dst)
     x = h if bias is None else h + bias[:, None]
     a_src, a_dst = torch.bmm(x.flatten(2), _by_head(att_src, att_dst)).chunk(2, dim=2)
     return x, a_src.contiguous(), a_dst.contiguous()
 
 
+@_of_one_type
 def score_nodes_backward(
     g: Tensor, g_src: Tensor, g_dst: Tensor, x: Tensor, att_src: Tensor, att_dst: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """All gradients: :func:`pdgnn.ops.reference.score_nodes_backward`."""
-    if not _alike(g, g_src, g_dst, x, att_src, att_dst):
-        return reference.score_nodes_backward(g, g_src, g_dst, x, att_src, att_dst)
     to_scores, (batch, _, heads, channels) = torch.cat([g_src, g_dst], dim=2), x.shape
     dh = torch.baddbmm(g.flatten(2), to_scores, _by_head(att_src, att_dst).mT).view(x.shape)
     every = torch.bmm(to_scores.mT, x.flatten(2)).view(batch, 2, heads, heads, channels)
@@ -146,12 +144,6 @@ _NOTHING: dict[torch.dtype, Array] = {
     torch.float64: np.empty((0, 0, 0)),
 }
 _NO_DROPOUT = (np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64), 0)
-
-
-def _alike(*tensors: Tensor | None) -> bool:
-    """Whether all are float32, or all float64."""
-    types = {t.dtype for t in tensors if t is not None}
-    return len(types) == 1 and types <= _NOTHING.keys()
 
 
 def _stacked(runs: Iterable[tuple[Tensor, ...]]) -> Iterator[Tensor]:

@@ -19,43 +19,8 @@ from torch import Tensor
 from pdgnn.ops import edges as layout
 from pdgnn.ops import gpu_attention as attention
 from pdgnn.ops import gpu_kernels as kernels
-from pdgnn.ops.gpu_dense import (
-    acc,
-    activate,
-    activate_backward,
-    adamw_,
-    cdiv,
-    dropout,
-    launch,
-    layer_norm,
-    layer_norm_backward,
-    power_of_2,
-    score_nodes,
-    score_nodes_backward,
-    weight_gradient,
-    wide_type,
-)
+from pdgnn.ops.gpu_dense import acc, cdiv, launch, power_of_2, wide_type
 from pdgnn.ops.reference import AttentionInputs, Gradients, Structure
-
-__all__ = [
-    "KEEPS_NEGATIVE_PART",
-    "activate",
-    "activate_backward",
-    "adamw_",
-    "attend",
-    "attend_dot",
-    "attend_dot_backward",
-    "attend_gradients",
-    "dropout",
-    "layer_norm",
-    "layer_norm_backward",
-    "score_nodes",
-    "score_nodes_backward",
-    "sddmm",
-    "spmm",
-    "spmm_transposed",
-    "weight_gradient",
-]
 
 KEEPS_NEGATIVE_PART = True
 """Attention keeps its sums over edges of negative scores: gradients then need no E × H."""
@@ -199,8 +164,9 @@ def attend(inputs: AttentionInputs, keep: bool = False) -> tuple[Tensor, ...]:
         INDEX=_index(x, col, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(x),
         num_warps=1,
     )  # fmt: skip
-    _attend_hub_chunks(scratch, stats, out, lse, neg_out, neg_weight, rowptr, chunks, keep=keep)
-    return (out, lse, neg_out, neg_weight) if keep else (out, lse)
+    results = (out, lse, neg_out, neg_weight)
+    _attend_hub_chunks((scratch, stats), results, rowptr, chunks, keep)
+    return results if keep else (out, lse)
 
 
 def _messages(x: Tensor, targets: int) -> tuple[Tensor, Tensor]:
@@ -211,23 +177,18 @@ def _messages(x: Tensor, targets: int) -> tuple[Tensor, Tensor]:
 
 
 def _attend_hub_chunks(
-    scratch: Tensor,
-    stats: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    neg_out: Tensor,
-    neg_weight: Tensor,
-    rowptr: Tensor,
+    sums: tuple[Tensor, Tensor],
+    results: tuple[Tensor, ...],
+    ptr: Tensor,
     chunks: Tensor,
-    *,
     keep: bool,
 ) -> None:
-    runs, targets, heads, channels = out.shape
+    """The rows of hubs in the results of attention, from the sums of their chunks."""
+    runs, targets, heads, channels = results[0].shape
     launch(
         attention.attend_hub_chunks, (len(chunks) * heads, runs),
-        scratch, stats, out, lse, neg_out, neg_weight, rowptr, chunks, len(chunks), targets,
-        channels, heads,
-        KEEP=keep, HUB=layout.HUB, ACC=acc(out), C=power_of_2(channels), num_warps=1,
+        *sums, *results, ptr, chunks, len(chunks), targets, channels, heads,
+        KEEP=keep, HUB=layout.HUB, ACC=acc(results[0]), C=power_of_2(channels), num_warps=1,
     )  # fmt: skip
 
 
@@ -302,7 +263,7 @@ def attend_dot(
         SCALE=scale, HUB=layout.HUB, ACC=acc(q), INDEX=_index(k, structure[1], heads), HB=hb, C=c,
         E=e, STAGES=_stages(k), num_warps=1,
     )  # fmt: skip
-    _attend_hub_chunks(scratch, stats, out, lse, out, lse, structure[0], chunks, keep=False)
+    _attend_hub_chunks((scratch, stats), (out, lse, out, lse), structure[0], chunks, False)
     return out, lse
 
 

@@ -15,23 +15,6 @@ from torch import Tensor
 from pdgnn.ops import gpu_rows as kernels
 from pdgnn.ops.reference import DropoutState
 
-__all__ = [
-    "acc",
-    "activate",
-    "activate_backward",
-    "adamw_",
-    "cdiv",
-    "dropout",
-    "launch",
-    "layer_norm",
-    "layer_norm_backward",
-    "power_of_2",
-    "score_nodes",
-    "score_nodes_backward",
-    "weight_gradient",
-    "wide_type",
-]
-
 BLOCK = 1024
 """Entries of a program that goes through them one by one."""
 DROPOUT_BLOCK = 4096
@@ -260,7 +243,7 @@ def score_nodes_backward(
         shape.per_program,
         ACC=acc(x), ROWS=shape.rows, HEADS=hb, C=c, num_warps=shape.warps,
     )  # fmt: skip
-    db, d_src, d_dst = sums.sum(dim=1).to(att_src.dtype).unbind(1)
+    db, d_src, d_dst = sums.permute(2, 0, 1, 3, 4).sum(dim=2).to(att_src.dtype)  # [B, H, C]
     return dh, db, d_src, d_dst
 
 

@@ -58,7 +58,7 @@ def op(*, like: str | Callable[..., Any], shared: str = "") -> Callable[[Op], Op
             given, dims = (dict(zip(parameters, a, strict=True)) for a in (args, in_dims))
             for n in tensors:
                 t, may_share = given[n], n in shared.split() and not given.get(f"need_{n}")
-                if t is not None and not (may_share and dims[n] is None and len(t) == 1):
+                if t is not None and not (may_share and dims[n] is None and t.shape[0] == 1):
                     given[n] = _folded(t, dims[n], info.batch_size)
             return _unfolded(made(*given.values()), info.batch_size)
 
@@ -72,10 +72,9 @@ def op(*, like: str | Callable[..., Any], shared: str = "") -> Callable[[Op], Op
 
 def _empty(given: dict[str, Any], name: str) -> Tensor:
     """A result like the argument of this name."""
-    t = given[name]
-    if t is None or not given.get(f"need_{name}", True):
-        return _nothing(next(iter(given.values())))
-    return torch.empty_like(t)
+    t, first = given[name], next(iter(given.values()))
+    needed = t is not None and given.get(f"need_{name}", True)
+    return torch.empty_like(t) if needed else _nothing(first if t is None else t)
 
 
 def _folded(t: Tensor, dim: int | None, size: int) -> Tensor:
@@ -190,7 +189,7 @@ def attend_backward(
     kept = (out, lse, neg_out, neg_weight)
     dx, da_src, da_dst, dw, dz = kernels_for(x).attend_gradients(g, inputs, kept, need_edge_attr)
     to_w = _nothing(x) if dw is None or w_edge is None else dw.to(w_edge.dtype)
-    to_attr = _nothing(x)
+    to_attr = _nothing(x if edge_attr is None else edge_attr)
     if need_edge_attr and edge_attr is not None and w_edge is not None:
         to_attr = _reduced(dz @ w_edge.to(dz.dtype), edge_attr)  # [1 or B, E, F]
     return dx, da_src, da_dst, to_w, to_attr
@@ -322,7 +321,7 @@ def score_nodes_backward(
 
 
 def _weight_like(g: Tensor, x: Tensor) -> Tensor:
-    return g.new_empty(len(g), g.shape[2], x.shape[2])
+    return g.new_empty(g.shape[0], g.shape[2], x.shape[2])
 
 
 @op(like=_weight_like, shared="x")

@@ -17,7 +17,6 @@ Structure = Sequence[Tensor]
 """The tensors of :class:`~pdgnn.ops.edges.Edges`, in the order of its fields."""
 DropoutState = tuple[Tensor, Tensor, Tensor, int]
 """p, seed, step and layer of :func:`dropout`."""
-Drop = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """To x, a_src, a_dst, w_edge (where given) and each z_e (where asked for)."""
 SINGLE = torch.float32
@@ -213,39 +212,30 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Ten
     return torch.where(keep, flat * scale[:, None], 0.0).reshape(x.shape)
 
 
-def _dropped(h: Tensor, bias: Tensor, state: DropoutState | None, drop: Drop) -> Tensor:
+def _dropped(h: Tensor, bias: Tensor, state: DropoutState | None) -> Tensor:
     u = h + bias[:, None]
-    return u if state is None else drop(u, *state)
+    return u if state is None else dropout(u, *state)
 
 
 def activate(
-    h: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    state: DropoutState | None,
-    drop: Drop = dropout,
+    h: Tensor, bias: Tensor, residual: Tensor | None, state: DropoutState | None
 ) -> Tensor:
     """What follows a matrix product h ``[B, N, D]``: u = dropout(h + bias), then GELU(u).
 
     With a `residual` ``[B, N, D]`` it is residual + u instead. bias is ``[B, D]``; without a
-    `state` nothing is dropped. `drop` is the form of :func:`dropout` to use.
+    `state` nothing is dropped.
     """
-    u = _dropped(h, bias, state, drop)
+    u = _dropped(h, bias, state)
     return torch.nn.functional.gelu(u) if residual is None else residual + u
 
 
 def activate_backward(
-    g: Tensor,
-    h: Tensor,
-    bias: Tensor,
-    gelu: bool,
-    state: DropoutState | None,
-    drop: Drop = dropout,
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, state: DropoutState | None
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h ``[B, N, D]`` and to bias ``[B, D]``."""
     if gelu:
-        g = torch.ops.aten.gelu_backward(g, _dropped(h, bias, state, drop))
-    dh = g if state is None else drop(g, *state)
+        g = torch.ops.aten.gelu_backward(g, _dropped(h, bias, state))
+    dh = g if state is None else dropout(g, *state)
     return dh.to(h.dtype), dh.sum(dim=1).to(bias.dtype)
 
 
