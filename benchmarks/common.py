@@ -25,6 +25,9 @@ RESULTS = ROOT / "results"
 WARM_UP = 3  # calls, so that all is compiled
 ROUND, MOST_CALLS = 0.01, 50  # a round of calls takes so many seconds, or is of so many calls
 CYCLES = 2e9  # of a GPU in a second, about
+MODELS = {"pd-gat": "PD-GAT", "pd-gcn": "PD-GCN"}
+"""The models that are measured, by their names in the registry and in the paper."""
+PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
 
 
 def in_child(
@@ -229,6 +232,39 @@ def copy_to_readme(script: str, text: str, readme: Path = ROOT / "README.md") ->
     if not found or not closed:
         raise SystemExit(f"{readme} has no place for the table; give it {begin} and {end}")
     readme.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+
+
+def names(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """The type of an option that takes some of the `known` names, separated by commas.
+
+    Of a dict the keys are given; its values are other names for them. An unknown name ends the
+    program with one line.
+
+    >>> names(MODELS)("PD-GAT,pd-gcn")
+    ['pd-gat', 'pd-gcn']
+    """
+    known = known if isinstance(known, dict) else {name: name for name in known}
+    meant = {name.lower(): key for key, value in known.items() for name in (key, value)}
+
+    def chosen(text: str) -> list[str]:
+        given = text.split(",")
+        if unknown := [name for name in given if name.lower() not in meant]:
+            raise SystemExit(f"unknown: {', '.join(unknown)}; choose of {', '.join(known)}")
+        return [meant[name.lower()] for name in given]
+
+    return chosen
+
+
+def counts(text: str) -> list[int]:
+    """The type of an option that takes whole numbers, separated by commas.
+
+    >>> counts("64,1e6")
+    [64, 1000000]
+    """
+    try:
+        return [int(float(number)) for number in text.split(",")]
+    except (ValueError, OverflowError):
+        raise SystemExit(f"not whole numbers separated by commas: {text}") from None
 
 
 def add_results_options(parser: argparse.ArgumentParser, name: str) -> None:

@@ -244,16 +244,12 @@ def measure(case: Case, least: float) -> Row:
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Graph by graph, the sides of a case one after the other."""
-    wanted = options.kernels.split(",")
-    if unknown := set(wanted) - {*COUNTS, LAYER}:
-        raise SystemExit(
-            f"unknown kernel {', '.join(unknown)}; there are {', '.join(COUNTS)}, {LAYER}"
-        )
+    wanted = options.kernels
     kinds = ([k for k in wanted if k != LAYER], [k for k in wanted if k == LAYER])
     for kernels, default in zip(kinds, (KERNEL_GRAPHS, LAYER_GRAPHS), strict=True):
         for graph in options.graphs.split(",") if options.graphs else default:
-            name = f"random:{int(float(options.edges))}" if graph == "random" else graph
-            for dtype in options.dtypes.split(","):
+            name = f"random:{options.edges[0]}" if graph == "random" else graph
+            for dtype in options.dtypes:
                 for kernel in kernels:
                     for side in sides(kernel):
                         yield Case(name, kernel, side, dtype, options.device, *heads_of(kernel))
@@ -374,10 +370,11 @@ def ratio(peer: Row | None, own: Row | None, what: str) -> str:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--kernels", default=",".join((*COUNTS, LAYER)))
+    kernels = (*COUNTS, LAYER)
+    parser.add_argument("--kernels", type=common.names(kernels), default=kernels)
     parser.add_argument("--graphs", help="of kernels and layers; default: see above")
-    parser.add_argument("--dtypes", default=",".join(DTYPES))
-    parser.add_argument("--edges", default="20e6", help="of the random graph")
+    parser.add_argument("--dtypes", type=common.names(common.PRECISIONS), default=DTYPES)
+    parser.add_argument("--edges", type=common.counts, default="20e6", help="of the random graph")
     parser.add_argument("--least", type=float, default=0.2, help="seconds of a measurement")
     parser.add_argument("--copy-gib", type=float, default=2.0, help="copied to measure bandwidth")
     common.add_results_options(parser, "kernels.json")

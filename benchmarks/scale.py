@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 
 import common
+from common import MODELS
 from pdgnn.experiments.provenance import Row, read_rows
 
 SCRIPT = "scale.py"
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy")
-MODELS = {"pd-gat": "PD-GAT", "pd-gcn": "PD-GCN"}
 PER_NODE = 10  # edges
 FEATURES, CLASSES, ON_EDGES = 16, 2, 2
 MEASURES = {"seconds": "seconds of a step", "peak_bytes": "bytes at the peak"}
@@ -89,9 +89,9 @@ def measure(case: Case, least: float) -> Row:
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
-    for model in options.models.split(","):
-        for count in options.edges.split(","):
-            yield Case(model, int(float(count)), options.device)
+    for model in options.models:
+        for count in options.edges:
+            yield Case(model, count, options.device)
 
 
 def measure_missing(options: argparse.Namespace) -> list[Row]:
@@ -198,8 +198,9 @@ def draw_measure(axes: Any, rows: list[Row], what: str) -> None:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--edges", default="1e6,2e6,5e6,10e6,20e6,50e6,100e6")
+    parser.add_argument("--models", type=common.names(MODELS), default=list(MODELS))
+    sizes = "1e6,2e6,5e6,10e6,20e6,50e6,100e6"
+    parser.add_argument("--edges", type=common.counts, default=sizes)
     parser.add_argument("--least", type=float, default=0.2, help="seconds of a measurement")
     common.add_results_options(parser, "scale.json")
     return parser.parse_args()

@@ -222,8 +222,10 @@ def _total(found: dict[tuple[str, str], dict[str, Any]], method: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", default=",".join(GRAPHS))
-    parser.add_argument("--methods", default="pdgnn,path,pyg,sklearn,sklearn-amg")
+    parser.add_argument("--graphs", type=common.names(GRAPHS), default=GRAPHS)
+    parser.add_argument(
+        "--methods", type=common.names(METHODS), default="pdgnn,path,pyg,sklearn,sklearn-amg"
+    )
     parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds before a run is stopped"
     )
@@ -237,7 +239,7 @@ def main() -> None:
         print(json.dumps(measure_here(*options.child)))
         return
     rows, here = read_rows(options.out), machine(PACKAGES)
-    pairs = [(g, m) for g in options.graphs.split(",") for m in options.methods.split(",")]
+    pairs = [(g, m) for g in options.graphs for m in options.methods]
     for graph, method in [] if options.table else pairs:
         same = {"graph": graph, "method": method, "machine": here["machine"]}
         known = [r for r in rows if same.items() <= r.items()]

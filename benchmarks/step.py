@@ -19,17 +19,17 @@ from functools import partial
 from typing import Any
 
 import common
+from common import MODELS
 from pdgnn.experiments.provenance import Row, read_rows
 
 SCRIPT = "step.py"
 PACKAGES = ("pdgnn", "torch", "triton")
 GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
-MODELS = {"pd-gat": "PD-GAT", "pd-gcn": "PD-GCN"}
 RUNS = 10
 SCOPE: dict[str, Any] = {"alpha": 0.5, "gamma": 0.5}
 KINDS = {
     "matrix products": ("gemm", "gemv", "nvjet", "cutlass", "splitk"),
-    "messages": ("attend", "spmm", "sddmm", "add_parts"),
+    "messages": ("attend", "spmm", "sddmm", "hub_chunks"),
     "bias, dropout, GELU, residual": ("activate", "dropout"),
     "norms": ("layer_norm",),
     "scores of nodes": ("score_nodes",),
@@ -104,8 +104,8 @@ def profiled(step: Any) -> Iterator[tuple[str, float, int]]:
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     for graph in options.graphs.split(","):
-        for model in options.models.split(","):
-            for precision in options.precisions.split(","):
+        for model in options.models:
+            for precision in options.precisions:
                 yield Case(graph, model, precision, options.device)
 
 
@@ -148,8 +148,9 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=("cuda",), default="cuda")
     parser.add_argument("--graphs", default=",".join(GRAPHS))
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--precisions", default="bfloat16")
+    parser.add_argument("--models", type=common.names(MODELS), default=list(MODELS))
+    precisions = common.names(common.PRECISIONS)
+    parser.add_argument("--precisions", type=precisions, default="bfloat16")
     parser.add_argument("--least", type=float, default=0.2, help="seconds of a measurement")
     common.add_results_options(parser, "step.json")
     return parser.parse_args()

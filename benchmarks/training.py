@@ -34,10 +34,10 @@ from statistics import median
 from typing import Any
 
 import common
+from common import MODELS
 from pdgnn.experiments.provenance import Row, read_rows
 
 GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
-MODELS = {"pd-gcn": "PD-GCN", "pd-gat": "PD-GAT"}
 SIDES = ("pdgnn", "pdgnn-workers", "pyg", "pyg-sparse")
 OURS = SIDES[:2]
 SPLITS, STEPS = 10, 1000  # of the protocol
@@ -232,7 +232,7 @@ def one_table(rows: list[Row]) -> str:
     heads += [f"{s} MiB" for s in sides] + ["pdgnn warm-up"]
     lines = []
     for graph in GRAPHS:
-        for model, label in MODELS.items():
+        for model, label in reversed(MODELS.items()):
             for width in sorted({r["width"] for r in rows}):
                 same = {"graph": graph, "model": model, "width": width}
                 found = {r["side"]: r for r in common.alike(rows, same)}
@@ -270,10 +270,12 @@ def ratio(found: dict[str, Row]) -> str:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--graphs", default=",".join(GRAPHS))
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--models", type=common.names(MODELS), default=list(MODELS))
+    parser.add_argument("--sides", type=common.names(SIDES), default=SIDES)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--widths", help="default: 512 on a GPU, 64,512 on a CPU")
+    parser.add_argument(
+        "--widths", type=common.counts, help="default: 512 on a GPU, 64,512 on a CPU"
+    )
     parser.add_argument("--depth", type=int, default=5)
     parser.add_argument("--precision", choices=("float32", "tf32", "bfloat16"), default="float32")
     parser.add_argument("--steps", type=int, help="at least; default: 20 on a GPU, 2 on a CPU")
@@ -296,11 +298,11 @@ def exists(model: str, side: str, device: str) -> bool:
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """The two sides of a case one after the other."""
-    widths = options.widths or ("512" if options.device == "cuda" else "64,512")
+    widths = options.widths or ([512] if options.device == "cuda" else [64, 512])
     for graph in options.graphs.split(","):
-        for model in options.models.split(","):
-            for width in map(int, widths.split(",")):
-                for side in options.sides.split(","):
+        for model in options.models:
+            for width in widths:
+                for side in options.sides:
                     if exists(model, side, options.device):
                         yield Case(
                             *(graph, model, side, options.device),
@@ -360,7 +362,7 @@ def main() -> None:
         print(json.dumps(measure_here(Case(**case), Clock(**clock))))
         return
     if options.check:
-        options.widths = options.widths or "64"
+        options.widths = options.widths or [64]
         import peers
 
         found = (c for c in cases(options) if c.side not in OURS)

@@ -71,9 +71,9 @@ def rows(new: Values, nodes: int, heads: int, channels: int) -> None:
     width = heads * channels
     rate, seed, step = (torch.tensor(t, device=new.device) for t in (0.3, 2**40 + 5, 3))
     h, bias = new(nodes, width), new(width)
-    activate(h, bias, noise=(rate, seed, step, 4)).sum().backward()
+    activate(h, bias, dropout=(rate, seed, step, 4)).sum().backward()
     residual = new(nodes, width, wide=True)
-    activate(h, bias, residual=residual, noise=(rate, seed, step, 4)).sum().backward()
+    activate(h, bias, residual=residual, dropout=(rate, seed, step, 4)).sum().backward()
     dropout(h, rate, seed, step, layer=1).sum().backward()
     y, same = layer_norm(residual, bias, new(width))
     (y.sum() + same.sum()).backward()

@@ -174,13 +174,6 @@ def test_steps_are_measured_drawn_and_printed(
     assert "PD-GAT: time grows as E^" in capsys.readouterr().out
 
 
-def test_unknown_kernels_are_named(
-    kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit, match="unknown kernel sum; there are aggregate, "):
-        run(kernels, monkeypatch, "--kernels", "sum", "--results", tmp_path / "none.json")
-
-
 def test_exponents_of_known_powers(scale: ModuleType) -> None:
     rows = [
         {"edges": e, "seconds": 3.0 * e, "peak_bytes": 5.0 * e**1.5} for e in (10, 100, 1000, 5000)

@@ -192,9 +192,9 @@ def test_every_mask_of_a_pass_is_another(name, masks, monkeypatch):
     """1 after the first Linear, 2 in a feed-forward network, 1 in GT's attention; MLP: 1 each."""
     drawn = []
 
-    def watched(h, bias, *, noise, **options):
-        drawn.append((noise[3], noise[2].item()))
-        return activate(h, bias, noise=noise, **options)
+    def watched(h, bias, *, dropout, **options):
+        drawn.append((dropout[3], dropout[2].item()))
+        return activate(h, bias, dropout=dropout, **options)
 
     monkeypatch.setattr("pdgnn.nn.blocks.activate", watched)
     call(small(name), prepare(GRAPH, name))

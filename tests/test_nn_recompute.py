@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,11 +11,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from pdgnn import Graph
-from pdgnn.models import MODELS
-from pdgnn.nn import blocks
+from pdgnn.nn import MODELS, GraphInputs, build, prepare
 from pdgnn.nn.features import SparseFeatures
-from pdgnn.ops import activate, feed_forward, use_backend
-from runs import build, prepare
+from pdgnn.ops import activate, use_backend
 
 # a ring of 7 with a chord and a tail, and node 9 alone
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 0, 3, 7], [1, 2, 3, 4, 5, 6, 0, 3, 7, 8]], 10)
@@ -30,11 +27,11 @@ def small(name: str, *, seed: int = 0, depth: int = 2) -> nn.Module:
     )
 
 
-def call(model: nn.Module, inputs: SimpleNamespace) -> Tensor:
+def call(model: nn.Module, inputs: GraphInputs) -> Tensor:
     return model(X, inputs.edges, inputs.edge_weight, inputs.edge_attr)
 
 
-def gradients(model: nn.Module, inputs: SimpleNamespace, *given: Tensor) -> tuple[Tensor, ...]:
+def gradients(model: nn.Module, inputs: GraphInputs, *given: Tensor) -> tuple[Tensor, ...]:
     """The output of the first step, and the gradients to all parameters and to what is `given`."""
     model.step.zero_()
     out = call(model, inputs)
@@ -42,7 +39,7 @@ def gradients(model: nn.Module, inputs: SimpleNamespace, *given: Tensor) -> tupl
     return out, *torch.autograd.grad(loss, [*model.parameters(), *given])
 
 
-def leaves(inputs: SimpleNamespace) -> tuple[SimpleNamespace, list[Tensor]]:
+def leaves(inputs: GraphInputs) -> tuple[GraphInputs, list[Tensor]]:
     """The same with values of the edges that have gradients, where there are any, and these."""
     weight, attr = (
         None if t is None else t.clone().requires_grad_()
@@ -75,7 +72,7 @@ def test_layers_on_sparse_features_are_computed_again_too(name):
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-def kept(model: nn.Module, inputs: SimpleNamespace) -> int:
+def kept(model: nn.Module, inputs: GraphInputs) -> int:
     """Numbers that a forward pass keeps for the backward pass, but for parameters and edges."""
     seen: dict[int, Tensor] = {}
     own = {t.data_ptr() for t in (*model.parameters(), *inputs.edges.tensors(), X)}
@@ -108,9 +105,9 @@ def test_of_a_layer_that_is_computed_again_its_input_alone_is_kept(name):
 def test_a_layer_computed_again_draws_the_same_masks(monkeypatch):
     drawn = []
 
-    def watched(h, bias, *, noise, **options):
-        drawn.append((noise[3], noise[2].item()))
-        return activate(h, bias, noise=noise, **options)
+    def watched(h, bias, *, dropout, **options):
+        drawn.append((dropout[3], dropout[2].item()))
+        return activate(h, bias, dropout=dropout, **options)
 
     monkeypatch.setattr("pdgnn.nn.blocks.activate", watched)
     model = small("gcn")
@@ -156,38 +153,6 @@ def test_layers_are_computed_again_under_vmap(name):
         found.append([*torch.autograd.grad(outside, list(parameters.values())), *inside.values()])
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("rows", [1, 3, 4, 9])
-@pytest.mark.parametrize("name", ["resnet", "pd-gcn", "pd-gat-sep", "gt"])
-def test_feed_forward_networks_go_through_blocks_of_nodes(name, rows, monkeypatch):
-    (inputs, given), model = leaves(prepare(GRAPH, name, gamma=0.5)), small(name)
-    expected = gradients(model, inputs, *given)
-    monkeypatch.setattr("pdgnn.nn.backbone.BLOCK", rows * WIDTH + 1)
-    seen = []
-
-    def watched(*args, rows, **options):
-        seen.append(rows)
-        return feed_forward(*args, rows=rows, **options)
-
-    monkeypatch.setattr(blocks, "feed_forward", watched)
-    model.recompute = True
-    found = gradients(model, inputs, *given)
-    for f, e in zip(found, expected, strict=True):
-        torch.testing.assert_close(f, e, atol=1e-5, rtol=1e-4)  # sums over nodes, block by block
-    assert set(seen) == {rows}
-    seen.clear()
-    model.eval()
-    found = call(model, inputs)
-    assert set(seen) == {rows}
-    model.recompute = False
-    torch.testing.assert_close(found, call(model, inputs))
-
-
-@pytest.mark.parametrize("name", ["pd-gat", "pd-gcn"])
-def test_blocks_of_nodes_work_under_vmap(name, monkeypatch):
-    monkeypatch.setattr("pdgnn.nn.backbone.BLOCK", 4 * WIDTH)
-    test_layers_are_computed_again_under_vmap(name)
 
 
 @pytest.fixture

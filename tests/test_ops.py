@@ -105,8 +105,7 @@ def calls(case: Case, where: str):
     """Each op as a function of the tensors that it is differentiable in."""
     edges = case.edges(where)
     mask = edges.sorted(case.tensors("mask", where=where)[0]).float()
-    noise = (torch.tensor(0.3), torch.tensor(7), torch.tensor(2))
-    noise = tuple(t.to(where) for t in noise)
+    state = [t.to(where) for t in (torch.tensor(0.3), torch.tensor(7), torch.tensor(2))]
     return {
         "aggregate": (("x", "weight"), lambda x, w: aggregate(x, w, edges)),
         "one weight": (("x", "attr"), lambda x, w: aggregate(x, w[:, :1], edges)),
@@ -116,14 +115,14 @@ def calls(case: Case, where: str):
             lambda x, s, d, f, w: attend(x, s, d, edges, edge_attr=f, w_edge=w, mask=mask),
         ),
         "attend_dot": (("q", "k", "x"), lambda q, k, v: attend_dot(q, k, v, edges, scale=0.3)),
-        "dropout": (("x",), lambda x: dropout(x, *noise, layer=3)),
-        "activate": (("weight", "w_edge"), lambda h, w: activate(h, w[:, 0], noise=(*noise, 3))),
+        "dropout": (("x",), lambda x: dropout(x, *state, layer=3)),
+        "activate": (("weight", "w_edge"), lambda h, w: activate(h, w[:, 0], dropout=(*state, 3))),
         "residual": (
             ("weight", "w_edge", "attr"),
-            lambda h, w, r: activate(h, w[:, 0], residual=r, noise=(*noise, 3)),
+            lambda h, w, r: activate(h, w[:, 0], residual=r, dropout=(*state, 3)),
         ),
-        "no noise": (("weight", "w_edge"), lambda h, w: activate(h, w[:, 0])),
-        "no noise, residual": (
+        "no dropout": (("weight", "w_edge"), lambda h, w: activate(h, w[:, 0])),
+        "no dropout, residual": (
             ("weight", "w_edge", "attr"),
             lambda h, w, r: activate(h, w[:, 0], residual=r),
         ),

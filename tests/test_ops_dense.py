@@ -55,51 +55,14 @@ def test_dropout_masks_of_other_seeds_steps_and_layers_are_unrelated():
 
 def test_activate_is_what_torch_would_do():
     h, bias, residual = torch.randn(4, 6), torch.randn(6), torch.randn(4, 6)
-    noise = (torch.tensor(0.4), torch.tensor(5), torch.tensor(1), 2)
-    dropped = dropout(h + bias, *noise[:3], layer=2)
+    state = (torch.tensor(0.4), torch.tensor(5), torch.tensor(1), 2)
+    dropped = dropout(h + bias, *state[:3], layer=2)
     torch.testing.assert_close(
-        activate(h, bias, noise=noise), torch.nn.functional.gelu(dropped), atol=1e-6, rtol=0
+        activate(h, bias, dropout=state), torch.nn.functional.gelu(dropped), atol=1e-6, rtol=0
     )
     torch.testing.assert_close(
-        activate(h, bias, residual=residual, noise=noise), residual + dropped, atol=1e-6, rtol=0
+        activate(h, bias, residual=residual, dropout=state), residual + dropped, atol=1e-6, rtol=0
     )
-
-
-@every_backend
-@pytest.mark.parametrize("width", [5, 8])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_block_of_rows_has_its_part_of_the_mask(backend, width, dtype):
-    where = device(backend)
-    h, residual, g = (torch.randn(13, width, device=where).to(dtype) for _ in range(3))
-    bias = torch.randn(width, device=where).to(dtype).requires_grad_()
-    noise = (*(t.to(where) for t in (torch.tensor(0.4), torch.tensor(7), torch.tensor(3))), 2)
-
-    def both(h, residual, g, row):
-        h = h.clone().requires_grad_()
-        with use_backend(backend):
-            made = [activate(h, bias, residual=r, noise=noise, row=row) for r in (None, residual)]
-            return *made, *(torch.autograd.grad(out, h, g)[0] for out in made)
-
-    whole = both(h, residual, g, 0)
-    parts = [both(h[i:j], residual[i:j], g[i:j], i) for i, j in ((0, 4), (4, 5), (5, 13))]
-    for expected, found in zip(whole, zip(*parts, strict=True), strict=True):
-        assert torch.equal(torch.cat(found), expected)
-    assert not torch.equal(both(h[4:], residual[4:], g[4:], 0)[0], whole[0][4:])
-
-
-@every_backend
-def test_a_block_far_down_has_the_mask_of_its_numbers(backend):
-    """Past 2³² elements, where their numbers take more than 32 bits."""
-    where, width, row = device(backend), 8, 2**29 - 3
-    h, bias = torch.ones(6, width, device=where), torch.zeros(width, device=where)
-    noise = (*(t.to(where) for t in (torch.tensor(0.5), torch.tensor(7), torch.tensor(3))), 2)
-    with use_backend(backend):
-        found = activate(h, bias, residual=torch.zeros_like(h), noise=noise, row=row)
-    seed, step = torch.tensor([7]), torch.tensor([3])
-    bits = reference.random_bits(seed, step, 2, h.numel(), row * width)
-    expected = torch.where(bits.view(6, width) >= 2**23, 2.0, 0.0)
-    assert torch.equal(found.cpu(), expected)
-    assert len(expected.unique()) == 2
 
 
 @every_backend
@@ -130,6 +93,32 @@ def test_layer_norm_is_that_of_torch(backend, rows, width):
     assert torch.equal(same, given[0])
     want = torch.autograd.grad((want * g + given[0] * x).sum(), given)
     torch.testing.assert_close(got, want, atol=1e-11, rtol=0)
+
+
+@every_backend
+@pytest.mark.parametrize("size", [0, 1, 1029])
+def test_adamw_is_that_of_torch(backend, size):
+    where, rng, betas = device(backend), torch.Generator().manual_seed(size), (0.9, 0.99)
+    start = torch.randn(2, size, generator=rng, dtype=torch.float64).to(where)
+    lr, decay = (
+        torch.tensor(t, dtype=torch.float64, device=where) for t in ((0.1, 0.01), (0.5, 0))
+    )
+    theirs = [t.clone().requires_grad_() for t in start]
+    optimizers = [
+        torch.optim.AdamW([t], lr=a.item(), weight_decay=d.item(), betas=betas)
+        for t, a, d in zip(theirs, lr, decay, strict=True)
+    ]
+    mine, mean, square = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
+    for step in range(1, 6):
+        grads = torch.randn(2, size, generator=rng, dtype=torch.float64).to(where)
+        root = torch.full_like(lr, (1 - betas[1] ** step) ** 0.5)
+        factors = (1 - lr * decay, lr / (1 - betas[0] ** step), root, betas, 1e-8)
+        with use_backend(backend):
+            kernels_for(mine).adamw_(mine, mean, square, grads, *factors)
+        for t, g, optimizer in zip(theirs, grads, optimizers, strict=True):
+            t.grad = g
+            optimizer.step()
+    torch.testing.assert_close(mine, torch.stack([t.detach() for t in theirs]), atol=1e-12, rtol=0)
 
 
 @every_backend

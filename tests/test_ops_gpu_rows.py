@@ -15,7 +15,7 @@ from pdgnn.ops import reference
 
 triton = pytest.importorskip("triton")
 from pdgnn.ops import gpu_dense  # noqa: E402
-from pdgnn.ops.gpu_rows import draw, gelu, gelu_slope, kept  # noqa: E402
+from pdgnn.ops.gpu_rows import gelu, gelu_slope, keep_mask, mask_keys  # noqa: E402
 
 tl = triton.language
 WHERE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -23,9 +23,9 @@ WHERE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @triton.jit
 def keep_some(rate, seed, step, out, first, width, GROUP: tl.constexpr, LARGE: tl.constexpr):
-    key, second, least, _ = draw(rate, seed, step, 0, 0, 5)
+    key, second, threshold, _ = mask_keys(rate, seed, step, 0, 0, 5)
     row, c = tl.arange(0, 4)[:, None] * width, tl.arange(0, 16)[None, :]
-    keep = kept(first.to(tl.int64), row, c, key, second, least, GROUP, LARGE)
+    keep = keep_mask(first.to(tl.int64), row, c, key, second, threshold, GROUP, LARGE)
     tl.store(out + row + c, keep, mask=c < width)
 
 
@@ -127,7 +127,7 @@ def both(name: str, *args: object, **close: float) -> None:
         torch.testing.assert_close(a.cpu(), b, **close)
 
 
-def noise(runs: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
+def states(runs: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
     return torch.linspace(0.2, 0.6, runs), torch.arange(runs) + 2**33, torch.tensor([4]), 1
 
 
@@ -139,7 +139,7 @@ def test_rows_are_those_of_the_reference(tiles, nodes, width):
     rng = torch.Generator().manual_seed(nodes)
     h, residual, g = torch.randn(3, 2, nodes, width, dtype=torch.float64, generator=rng)
     bias, weight = torch.randn(2, 2, width, dtype=torch.float64, generator=rng)
-    for rates in (None, noise(2)):
+    for rates in (None, states(2)):
         both("activate", h, bias, None, rates, **EXACT)
         both("activate", h, bias, residual, rates, **EXACT)
         for curved in (True, False):
@@ -170,10 +170,10 @@ def test_narrow_layers_on_a_wide_stream():
     residual, x, to_x = torch.randn(3, 2, 40, 48, generator=rng)
     bias, weight = torch.randn(2, 2, 48, generator=rng).to(narrow)
     rough, exact = {"atol": 0.06, "rtol": 0.02}, {"atol": 2e-2, "rtol": 2e-2}
-    both("activate", h, bias, None, noise(2), **rough)
-    both("activate", h, bias, residual, noise(2), **rough)
-    both("activate_backward", g, h, bias, True, noise(2), atol=0.15, rtol=0.03)
-    both("activate_backward", to_x, h, bias, False, noise(2), atol=0.15, rtol=0.02)
+    both("activate", h, bias, None, states(2), **rough)
+    both("activate", h, bias, residual, states(2), **rough)
+    both("activate_backward", g, h, bias, True, states(2), atol=0.15, rtol=0.03)
+    both("activate_backward", to_x, h, bias, False, states(2), atol=0.15, rtol=0.02)
     both("layer_norm", x, weight, bias, 1e-5, **exact)
     _, mean, scale = reference.layer_norm(x, weight, bias, 1e-5)
     both("layer_norm_backward", g, to_x, x, weight, mean, scale, atol=0.1, rtol=0.02)
@@ -191,7 +191,9 @@ def test_programs_share_all_nodes_and_count_in_32_bits(kernel, nodes, runs, powe
     shape = gpu_dense._shape(kernel, nodes, runs, columns, blocks)
     programs, *others = shape.grid
     assert others == [runs, blocks]
-    assert shape.each % shape.rows == 0
-    assert (programs - 1) * shape.each < nodes <= programs * shape.each or nodes == programs == 0
-    assert shape.each * columns * blocks < 2**31
+    assert shape.per_program % shape.rows == 0
+    assert (
+        programs - 1
+    ) * shape.per_program < nodes <= programs * shape.per_program or nodes == programs == 0
+    assert shape.per_program * columns * blocks < 2**31
     assert shape.warps in (1, 2, 4, 8, 16)

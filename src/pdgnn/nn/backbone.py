@@ -31,8 +31,6 @@ T = TypeVar("T")
 
 BlockFactory = Callable[[int, int], nn.Module]
 """Makes a block for (channels, heads)."""
-BLOCK = 2**24
-"""Numbers that a feed-forward network holds at a time where layers are computed again."""
 
 
 class Residual(nn.Module):
@@ -246,7 +244,6 @@ class Backbone(SeededModule):
         nodes, noise = x.shape[0], self.noise()
         h = gelu(self.lin_in, x, noise)
         context = checked_context(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
-        context = replace(context, block=BLOCK if self.recompute else None)
         for layer in self.layers:
             h = self.through(layer, h, context)
         h, _ = layer_norm(h, self.norm_out.weight, self.norm_out.bias, eps=self.norm_out.eps)

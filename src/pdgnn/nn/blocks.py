@@ -23,7 +23,6 @@ from pdgnn.ops import (
     aggregate,
     attend,
     attend_dot,
-    feed_forward,
     linear,
     score_nodes,
 )
@@ -71,17 +70,16 @@ class Context:
     edge_weight: Tensor | None  # [E]
     edge_attr: Tensor | None  # [E, F]
     noise: DropoutState
-    block: int | None = None  # numbers that a feed-forward network holds at a time; None: all
 
 
 def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: DropoutState) -> Tensor:
     """GELU(dropout(W x + b))."""
-    return activate(feature_matmul(x, lin.weight), lin.bias, noise=noise.draw())
+    return activate(feature_matmul(x, lin.weight), lin.bias, dropout=noise.draw())
 
 
 def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: DropoutState) -> Tensor:
     """residual + dropout(W x + b)."""
-    return activate(linear(x, lin.weight), lin.bias, residual=residual, noise=noise.draw())
+    return activate(linear(x, lin.weight), lin.bias, residual=residual, dropout=noise.draw())
 
 
 def node_scores(x: Tensor, *att: Tensor) -> tuple[Tensor, ...]:
@@ -144,12 +142,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, inputs · D]`` to ``[N, D]``, added to `residual`."""
-        noise, width = context.noise, self.lin2.out_features
-        if context.block is None or x.shape[0] * width <= context.block:
-            return added(self.lin2, gelu(self.lin1, x, noise), residual, noise)
-        weights = (self.lin1.weight, self.lin1.bias, self.lin2.weight, self.lin2.bias)
-        x, rows = x.to(self.lin1.weight.dtype), max(1, context.block // width)
-        return feed_forward(x, residual, *weights, noise=(noise.draw(), noise.draw()), rows=rows)
+        return added(self.lin2, gelu(self.lin1, x, context.noise), residual, context.noise)
 
 
 class FeedForwardBlock(nn.Module):

@@ -46,7 +46,7 @@ class PlainAggregate(nn.Module):
             )
         h = feature_matmul(x, self.lin.weight)
         message = aggregate(h[:, None], context.edge_weight[:, None], context.edges).squeeze(1)
-        return activate(message, self.lin.bias, noise=context.noise.draw())
+        return activate(message, self.lin.bias, dropout=context.noise.draw())
 
 
 class PlainAttend(nn.Module):
@@ -63,7 +63,7 @@ class PlainAttend(nn.Module):
     def forward(self, x: Tensor | SparseFeatures, context: Context) -> Tensor:
         """``[N, in]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, out]``."""
         _, message = self.attention(feature_matmul(x, self.lin.weight), None, context)
-        return activate(message, self.lin.bias, noise=context.noise.draw())
+        return activate(message, self.lin.bias, dropout=context.noise.draw())
 
 
 class Plain(SeededModule):

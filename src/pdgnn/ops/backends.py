@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -35,16 +36,19 @@ def use_backend(name: str) -> Iterator[None]:
 
 
 def kernels_for(x: Tensor) -> Any:
-    """The module with the kernels for a tensor like `x`."""
+    """The kernels for a tensor like `x`, by their names in :mod:`pdgnn.ops.reference`."""
     name = _forced[-1] if _forced else {"cuda": "gpu", "cpu": "cpu"}.get(x.device.type, "reference")
     if name == "cpu" and x.dtype not in (torch.float32, torch.float64):
         name = "reference"
-    return _module(name)
+    return _kernels(name)
 
 
 @cache
-def _module(name: str) -> Any:
-    needs = BACKENDS[name]
-    if needs is not None and find_spec(needs) is None:
-        name = "reference"
-    return import_module(f"pdgnn.ops.{name}")
+def _kernels(name: str) -> Any:
+    """Those of one form; where it has none of its own, or lacks its package, the reference's."""
+    reference, package = import_module("pdgnn.ops.reference"), BACKENDS[name]
+    if package is None or find_spec(package) is None:
+        return reference
+    dense, on_edges = (import_module(f"pdgnn.ops.{module}") for module in (f"{name}_dense", name))
+    found = vars(reference) | vars(dense) | vars(on_edges)
+    return SimpleNamespace(**{n: value for n, value in found.items() if not n.startswith("_")})

@@ -6,7 +6,8 @@ What has no edges is in :mod:`pdgnn.ops.cpu_dense`.
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,40 +16,8 @@ from torch import Tensor
 
 from pdgnn.ops import cpu_kernels as kernels
 from pdgnn.ops import cpu_numba, reference
-from pdgnn.ops.cpu_dense import (
-    activate,
-    activate_backward,
-    adamw_,
-    dropout,
-    layer_norm,
-    layer_norm_backward,
-    score_nodes,
-    score_nodes_backward,
-)
 from pdgnn.ops.cpu_numba import Arrays
-from pdgnn.ops.reference import KEEPS_BELOW, Gradients, Structure, weight_gradient
-
-__all__ = [
-    "KEEPS_BELOW",
-    "activate",
-    "activate_backward",
-    "adamw_",
-    "attend",
-    "attend_backward",
-    "attend_dot",
-    "attend_dot_backward",
-    "attend_gradients",
-    "dropout",
-    "edge_sum",
-    "layer_norm",
-    "layer_norm_backward",
-    "score_nodes",
-    "score_nodes_backward",
-    "sddmm",
-    "spmm",
-    "spmm_transposed",
-    "weight_gradient",
-]
+from pdgnn.ops.reference import AttentionInputs, Gradients, Structure
 
 
 def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
@@ -78,7 +47,7 @@ def _spmm(x: Tensor, weight: Tensor, layout: Arrays) -> Tensor:
 
 def _spmm_per_head(x: Tensor, weight: Tensor, layout: Arrays, dtype: torch.dtype) -> Tensor:
     out = _rows_like(x, layout, dtype)
-    cpu_numba.run(kernels.spmm, _work(x, layout), *layout, *_arrays(dtype, x, weight), out.numpy())
+    _run(kernels.spmm, _work(x, layout), layout, _arrays(dtype, x, weight), out)
     return out
 
 
@@ -86,7 +55,7 @@ def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
     """⟨g_i, x_j⟩ of each edge and head: :func:`pdgnn.ops.reference.sddmm`."""
     layout, dtype = _by_target(structure), _dtype(g, x)
     out = _edges_like(x, layout, dtype)
-    cpu_numba.run(kernels.sddmm, _work(x, layout), *layout, *_arrays(dtype, g, x), out.numpy())
+    _run(kernels.sddmm, _work(x, layout), layout, _arrays(dtype, g, x), out)
     return out
 
 
@@ -94,82 +63,48 @@ def edge_sum(values: Tensor, structure: Structure) -> Tensor:
     """Σ_e v_e over the edges into each target: :func:`pdgnn.ops.reference.edge_sum`."""
     layout = _by_target(structure)
     out = _rows_like(values, layout, values.dtype)
-    cpu_numba.run(
-        kernels.edge_sum, values.numel(), *layout, *_arrays(values.dtype, values), out.numpy()
-    )
+    _run(kernels.edge_sum, values.numel(), layout, _arrays(values.dtype, values), out)
     return out
 
 
-def attend(
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    structure: Structure,
-    slope: float,
-) -> tuple[Tensor, Tensor]:
-    """out_i = Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j, and log Σ exp of the scores.
-
-    :func:`pdgnn.ops.reference.attend`.
-    """
-    layout, dtype = _by_target(structure), _dtype(x, a_src, a_dst, edge_attr, w_edge)
-    inputs = _arrays(dtype, x, a_src, a_dst, *_optional(x, edge_attr, w_edge, mask))
+def attend(inputs: AttentionInputs, keep: bool = False) -> tuple[Tensor, Tensor]:
+    """Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j and log Σ exp: :func:`pdgnn.ops.reference.attend`."""
+    x, layout, dtype = inputs.x, _by_target(inputs.structure), _attention_dtype(inputs)
+    arrays = (*_attention_arrays(inputs, dtype), _scalar(inputs.slope, dtype))
     out, top, total = _softmax_state(x, layout, dtype)
-    outputs = (out.numpy(), top.numpy(), total.numpy())
-    cpu_numba.run(
-        kernels.attend, _work(x, layout), *layout, *inputs, _scalar(slope, dtype), *outputs
-    )
+    _run(kernels.attend, _work(x, layout), layout, arrays, out, top, total)
     return out, top.add_(total.log_())
 
 
 def attend_backward(
-    g: Tensor,
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    lse: Tensor,
-    inner: Tensor,
-    structure: Structure,
-    slope: float,
+    g: Tensor, inputs: AttentionInputs, lse: Tensor, inner: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients to x, to a_src, and to each z_e: :func:`pdgnn.ops.reference.attend_backward`."""
-    layout, dtype = _by_source(structure), _dtype(g, x, a_src, a_dst, edge_attr, w_edge, lse)
-    optional = _optional(x, edge_attr, w_edge, mask)
-    inputs = _arrays(dtype, g, x, a_src, a_dst, *optional, lse, inner)
-    dx, da_src = _rows_like(x, layout, dtype), _rows_like(a_src, layout, dtype)
+    x, layout = inputs.x, _by_source(inputs.structure)
+    dtype = torch.promote_types(_attention_dtype(inputs), _dtype(g, lse))
+    arrays = (*_arrays(dtype, g), *_attention_arrays(inputs, dtype), *_arrays(dtype, lse, inner))
+    dx, da_src = _rows_like(x, layout, dtype), _rows_like(inputs.a_src, layout, dtype)
     dz = _edges_like(x, layout, dtype)
-    outputs = (dx.numpy(), da_src.numpy(), dz.numpy())
-    cpu_numba.run(
-        kernels.attend_backward, _work(x, layout), *layout, *inputs, _scalar(slope, dtype), *outputs
-    )
+    arrays = (*arrays, _scalar(inputs.slope, dtype))
+    _run(kernels.attend_backward, _work(x, layout), layout, arrays, dx, da_src, dz)
     return dx, da_src, dz
 
 
-def attend_gradients(*args: Any) -> Gradients:
+def attend_gradients(
+    g: Tensor, inputs: AttentionInputs, kept: Sequence[Tensor], need_dz: bool
+) -> Gradients:
     """All gradients of :func:`attend`: :func:`pdgnn.ops.reference.attend_gradients`."""
-    form = partial(reference.attend_gradients, backward=attend_backward, summed=edge_sum)
-    return form(*args)
+    return reference.attend_gradients(g, inputs, kept, need_dz, attend_backward, edge_sum)
 
 
 def attend_dot(
     q: Tensor, k: Tensor, v: Tensor, structure: Structure, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """out_i = Σ_e softmax_e(scale ⟨q_i, k_j⟩) v_j, and log Σ exp of the scores.
-
-    :func:`pdgnn.ops.reference.attend_dot`.
-    """
+    """Σ_e softmax_e(scale ⟨q_i, k_j⟩) v_j and log Σ exp: :func:`pdgnn.ops.reference.attend_dot`."""
     layout, dtype = _by_target(structure), _dtype(q, k, v)
+    arrays = (*_arrays(dtype, q, k, v), _scalar(scale, dtype))
     out, top, total = _softmax_state(v, layout, dtype)
-    outputs = (out.numpy(), top.numpy(), total.numpy())
-    inputs = _arrays(dtype, q, k, v)
-    cpu_numba.run(
-        kernels.attend_dot, _work(v, layout), *layout, *inputs, _scalar(scale, dtype), *outputs
-    )
+    _run(kernels.attend_dot, _work(v, layout), layout, arrays, out, top, total)
     return out, top.add_(total.log_())
 
 
@@ -183,16 +118,12 @@ def attend_dot_backward(
     structure: Structure,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients to k, to v and to each ⟨q_i, k_j⟩.
-
-    :func:`pdgnn.ops.reference.attend_dot_backward`.
-    """
+    """Gradients to k, v and each ⟨q_i, k_j⟩: :func:`pdgnn.ops.reference.attend_dot_backward`."""
     layout, dtype = _by_source(structure), _dtype(g, q, k, v, lse)
+    arrays = (*_arrays(dtype, g, q, k, v, lse, inner), _scalar(scale, dtype))
     dk, dv = _rows_like(k, layout, dtype), _rows_like(v, layout, dtype)
     ds = _edges_like(k, layout, dtype)
-    outputs = (dk.numpy(), dv.numpy(), ds.numpy())
-    inputs, factor = _arrays(dtype, g, q, k, v, lse, inner), _scalar(scale, dtype)
-    cpu_numba.run(kernels.attend_dot_backward, _work(v, layout), *layout, *inputs, factor, *outputs)
+    _run(kernels.attend_dot_backward, _work(v, layout), layout, arrays, dk, dv, ds)
     return dk, dv, ds
 
 
@@ -219,18 +150,21 @@ def _arrays(dtype: torch.dtype, *tensors: Tensor) -> Arrays:
 
 
 def _scalar(value: float, dtype: torch.dtype) -> np.floating[Any]:
+    """A number that leaves sums in this type."""
     return np.float32(value) if dtype == torch.float32 else np.float64(value)
 
 
-def _optional(
-    x: Tensor, edge_attr: Tensor | None, w_edge: Tensor | None, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Each ``[B, ...]``, w_edge as ``[B, F, H]``; of size 0 what is not given."""
+def _attention_dtype(inputs: AttentionInputs) -> torch.dtype:
+    return _dtype(*inputs[:5])
+
+
+def _attention_arrays(inputs: AttentionInputs, dtype: torch.dtype) -> Arrays:
+    """The six tensors, each ``[B, ...]``, w_edge as ``[B, F, H]``; of size 0 what is not given."""
+    x, a_src, a_dst, edge_attr, w_edge, mask, *_ = inputs
+    w_edge = None if w_edge is None else w_edge.transpose(1, 2)
     nothing = x.new_empty(1, 0, 0)
-    mask = nothing if mask is None else mask
-    if edge_attr is None or w_edge is None:
-        return nothing, nothing, mask
-    return edge_attr, w_edge.transpose(1, 2), mask
+    optional = (nothing if t is None else t for t in (edge_attr, w_edge, mask))
+    return _arrays(dtype, x, a_src, a_dst, *optional)
 
 
 def _rows_like(x: Tensor, layout: Arrays, dtype: torch.dtype) -> Tensor:
@@ -249,6 +183,11 @@ def _softmax_state(x: Tensor, layout: Arrays, dtype: torch.dtype) -> tuple[Tenso
     return out, torch.full(out.shape[:3], -torch.inf, dtype=dtype), out.new_zeros(out.shape[:3])
 
 
+def _run(kernel: Any, work: int, layout: Arrays, arrays: Arrays, *outputs: Tensor) -> None:
+    cpu_numba.run(kernel, work, *layout, *arrays, *(t.numpy() for t in outputs))
+
+
 def _work(x: Tensor, layout: Arrays) -> int:
+    """Multiplications of a sum over all edges."""
     batch, _, heads, channels = x.shape
     return batch * len(layout[1]) * heads * channels

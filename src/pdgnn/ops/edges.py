@@ -12,7 +12,7 @@ from pdgnn.errors import InputError
 __all__ = ["HUB", "Edges"]
 
 HUB = 512
-"""Edges of a node beyond which they are dealt out to several programs of a GPU, so many to each."""
+"""A node with more edges is a hub: on a GPU they are dealt out in chunks of so many."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Edges:
     t_rowptr: Tensor  # [sources + 1]
     t_row: Tensor  # [E], targets, grouped by source
     t_slot: Tensor  # [E], their slots in the first layout
-    parts: Tensor  # [2E / HUB, 2], the parts of targets with more than HUB edges
-    t_parts: Tensor  # [2E / HUB, 2], of such sources
+    hub_chunks: Tensor  # [2E / HUB, 2], chunks of targets with more than HUB edges
+    t_hub_chunks: Tensor  # [2E / HUB, 2], of such sources
     order: Tensor | None = None  # [E], the column of edge_index in each slot; None: as they came
 
     @property
@@ -80,8 +80,8 @@ class Edges:
             t_rowptr.to(index),
             row[t_order].to(index),
             t_order.to(index),
-            _parts(rowptr, edges).to(index),
-            _parts(t_rowptr, edges).to(index),
+            _hub_chunks(rowptr, edges).to(index),
+            _hub_chunks(t_rowptr, edges).to(index),
             order,
         )
 
@@ -96,17 +96,17 @@ class Edges:
         return torch.empty_like(values).index_copy(0, self.order, values)
 
     def trimmed(self) -> Edges:
-        """The same with no more `parts` than hubs have, for edges that are used often.
+        """The same with no more chunks than hubs have, for edges that are used often.
 
         Not done from the start, as it waits for the device.
 
         >>> edges = Edges.from_edge_index(torch.zeros(2, HUB, dtype=torch.long), num_nodes=1)
-        >>> len(edges.parts), len(edges.trimmed().parts)
+        >>> len(edges.hub_chunks), len(edges.trimmed().hub_chunks)
         (2, 0)
         """
-        parts = self.parts[self.parts[:, 0] < self.num_targets]
-        t_parts = self.t_parts[self.t_parts[:, 0] < self.num_sources]
-        return replace(self, parts=parts, t_parts=t_parts)
+        chunks = self.hub_chunks[self.hub_chunks[:, 0] < self.num_targets]
+        t_chunks = self.t_hub_chunks[self.t_hub_chunks[:, 0] < self.num_sources]
+        return replace(self, hub_chunks=chunks, t_hub_chunks=t_chunks)
 
     def to(self, device: torch.device | str) -> Edges:
         """The same on another device."""
@@ -118,7 +118,7 @@ class Edges:
         """What every kernel takes, in this order."""
         by_target = (self.rowptr, self.col, self.row)
         by_source = (self.t_rowptr, self.t_row, self.t_slot)
-        return *by_target, *by_source, self.parts, self.t_parts
+        return *by_target, *by_source, self.hub_chunks, self.t_hub_chunks
 
 
 def _pointers(index: Tensor, size: int) -> Tensor:
@@ -126,22 +126,22 @@ def _pointers(index: Tensor, size: int) -> Tensor:
     return torch.searchsorted(index, torch.arange(size + 1, device=index.device))
 
 
-def _parts(pointers: Tensor, edges: int) -> Tensor:
-    """(node, number of the part) for each part of HUB edges of a node that has more than HUB.
+def _hub_chunks(pointers: Tensor, edges: int) -> Tensor:
+    """(node, number of the chunk) for each chunk of HUB edges of a node that has more than HUB.
 
     The rows left over have the number of nodes for a node: how many are used is not known without
     waiting for the device, but there are never more than 2 E / HUB. :meth:`Edges.trimmed` drops
     them.
 
-    >>> _parts(torch.tensor([0, 1, HUB + 4, HUB + 5]), HUB + 5).tolist()
+    >>> _hub_chunks(torch.tensor([0, 1, HUB + 4, HUB + 5]), HUB + 5).tolist()
     [[1, 0], [1, 1]]
-    >>> _parts(torch.tensor([0, HUB, HUB + 5]), HUB + 5).tolist()
+    >>> _hub_chunks(torch.tensor([0, HUB, HUB + 5]), HUB + 5).tolist()
     [[2, 0], [2, 1]]
     """
     degree = pointers.diff()
     count = torch.where(degree > HUB, (degree + HUB - 1) // HUB, 0)
     ends = count.cumsum(0)
-    part = torch.arange(2 * edges // HUB, device=pointers.device)
-    node = torch.searchsorted(ends, part, right=True)
+    chunk = torch.arange(2 * edges // HUB, device=pointers.device)
+    node = torch.searchsorted(ends, chunk, right=True)
     begin = torch.cat([ends.new_zeros(1), ends])[node]
-    return torch.stack([node, part - begin], dim=1)
+    return torch.stack([node, chunk - begin], dim=1)

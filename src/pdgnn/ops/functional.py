@@ -23,7 +23,6 @@ __all__ = [
     "attend_dot",
     "attend_nodes",
     "dropout",
-    "feed_forward",
     "layer_norm",
     "linear",
     "score_nodes",
@@ -145,52 +144,20 @@ def activate(
     bias: Tensor,
     *,
     residual: Tensor | None = None,
-    noise: tuple[Tensor, Tensor, Tensor, int] | None = None,
-    row: int = 0,
+    dropout: tuple[Tensor, Tensor, Tensor, int] | None = None,
 ) -> Tensor:
     """What follows a matrix product in the models: GELU(dropout(h + bias)), in one pass.
 
-    With a `residual` it is residual + dropout(h + bias). h ``[N, D]``, bias ``[D]``; `noise` are
-    the p, seed, step and layer of :func:`dropout`, and None drops nothing. Where h is a block of
-    rows, `row` is the number of its first: it gets its part of the mask of all.
+    With a `residual` it is residual + dropout(h + bias). h ``[N, D]``, bias ``[D]``; `dropout`
+    is the p, seed, step and layer of :func:`dropout`, and None drops nothing.
 
     >>> activate(torch.tensor([[1.0]]), torch.tensor([2.0]), residual=torch.tensor([[4.0]])).item()
     7.0
     """
-    rate, seed, step, layer = (None, None, None, 0) if noise is None else noise
+    rate, seed, step, layer = (None, None, None, 0) if dropout is None else dropout
     tensors = [None if t is None else t[None] for t in (h, bias, residual, rate, seed, step)]
-    out: Tensor = _apply(autograd.Activate, *tensors, layer, row)
+    out: Tensor = _apply(autograd.Activate, *tensors, layer)
     return out.squeeze(0)
-
-
-def feed_forward(
-    x: Tensor,
-    residual: Tensor,
-    w1: Tensor,
-    b1: Tensor,
-    w2: Tensor,
-    b2: Tensor,
-    *,
-    noise: tuple[tuple[Tensor, Tensor, Tensor, int] | None, ...] = (None, None),
-    rows: int,
-) -> Tensor:
-    """residual + dropout(W2 a + b2) with a = GELU(dropout(W1 x + b1)), `rows` nodes at a time.
-
-    Nothing but x and the result is ever held for all nodes: the backward pass computes a again,
-    block by block. x ``[N, in]``, residual ``[N, out]``, w1 ``[D, in]``, w2 ``[out, D]``; `noise`
-    are those of the two :func:`activate`.
-
-    >>> x, one, zero = torch.tensor([[1.0], [2.0], [3.0]]), torch.ones(1, 1), torch.zeros(1)
-    >>> feed_forward(x, x, one, zero, one, zero, rows=2).round(decimals=2).flatten().tolist()
-    [1.840000033378601, 3.950000047683716, 6.0]
-    """
-    first, second = noise
-    masks = (None, None, None) if first is None else first[:3]
-    layers = (0, 0) if first is None or second is None else (first[3], second[3])
-    batched = [None if t is None else t[None] for t in (b1, b2, *masks)]
-    of1, of2, *shared = batched
-    out: Tensor = _apply(autograd.FeedForward, x, residual, w1, of1, w2, of2, *shared, layers, rows)
-    return out
 
 
 def layer_norm(

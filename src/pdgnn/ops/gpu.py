@@ -8,6 +8,7 @@ Nothing of size E × H × C is written; the backward pass recomputes the softmax
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -18,50 +19,14 @@ from torch import Tensor
 from pdgnn.ops import edges as layout
 from pdgnn.ops import gpu_attention as attention
 from pdgnn.ops import gpu_kernels as kernels
-from pdgnn.ops.gpu_dense import (
-    acc,
-    activate,
-    activate_backward,
-    adamw_,
-    cdiv,
-    dropout,
-    launch,
-    layer_norm,
-    layer_norm_backward,
-    power_of_2,
-    score_nodes,
-    score_nodes_backward,
-    weight_gradient,
-    wide_type,
-)
-from pdgnn.ops.reference import Gradients, Structure
+from pdgnn.ops.gpu_dense import acc, cdiv, launch, power_of_2, wide_type
+from pdgnn.ops.reference import AttentionInputs, Gradients, Structure
 
-__all__ = [
-    "KEEPS_BELOW",
-    "activate",
-    "activate_backward",
-    "adamw_",
-    "attend",
-    "attend_dot",
-    "attend_dot_backward",
-    "attend_gradients",
-    "attend_keeping",
-    "dropout",
-    "layer_norm",
-    "layer_norm_backward",
-    "score_nodes",
-    "score_nodes_backward",
-    "sddmm",
-    "spmm",
-    "spmm_transposed",
-    "weight_gradient",
-]
-
-KEEPS_BELOW = True
+KEEPS_NEGATIVE_PART = True
 """Attention keeps its sums over edges of negative scores: gradients then need no E × H."""
 TILE = 2048
 """Entries of x that a program of attention holds at a time, in the registers of its single warp.
-Where several warps share a tile its sums go through shared memory: 2 to 5 times slower."""
+Where several warps work on a tile its sums go through shared memory: 2 to 5 times slower."""
 ROW = 1024
 """Bytes of a row that such a program reads: measured to be better than more or less."""
 WIDE = 512
@@ -81,12 +46,12 @@ def _edges(edges: int, rows: int) -> int:
     return 32 if edges >= 24 * rows else 8
 
 
-def _heads_tile(x: Tensor, edges: int, rows: int, share: int = 1) -> tuple[int, int, int]:
-    """Heads, channels and edges of one of `share` tiles that a program holds at a time."""
+def _heads_tile(x: Tensor, edges: int, rows: int, tiles: int = 1) -> tuple[int, int, int]:
+    """Heads, channels and edges of one of `tiles` tiles that a program holds at a time."""
     heads, channels = x.shape[2:]
     c = power_of_2(channels)
     hb = min(power_of_2(heads), max(1, ROW // (x.element_size() * c)))
-    return hb, c, max(1, min(_edges(edges, rows), TILE // (share * c * hb)))
+    return hb, c, max(1, min(_edges(edges, rows), TILE // (tiles * c * hb)))
 
 
 def _stages(x: Tensor) -> int:
@@ -101,24 +66,24 @@ def _index(x: Tensor, col: Tensor, count: int) -> Any:
     return tl.int32 if most < 2**31 else tl.int64
 
 
-def _scratch(x: Tensor, parts: Tensor, *shape: int) -> Tensor:
-    """Room for the sums of the parts of hubs, ``[B, parts, ...]``."""
-    return x.new_empty(x.shape[0], len(parts), *shape, dtype=wide_type(x))
+def _scratch(x: Tensor, chunks: Tensor, *shape: int) -> Tensor:
+    """Room for the sums of the chunks of hubs, ``[B, chunks, ...]``."""
+    return x.new_empty(x.shape[0], len(chunks), *shape, dtype=wide_type(x))
 
 
-def _add_parts(scratch: Tensor, out: Tensor, ptr: Tensor, parts: Tensor) -> None:
-    """The rows of hubs in `out` ``[B, rows, H, C]``, from the sums of their parts."""
+def _add_hub_chunks(scratch: Tensor, out: Tensor, ptr: Tensor, chunks: Tensor) -> None:
+    """The rows of hubs in `out` ``[B, rows, H, C]``, from the sums of their chunks."""
     runs, rows, heads, channels = out.shape
     c = min(power_of_2(channels), WIDE)
     launch(
-        kernels.add_parts, (len(parts) * heads, runs, cdiv(channels, c)),
-        scratch, out, ptr, parts, len(parts), rows, channels, heads,
+        kernels.add_hub_chunks, (len(chunks) * heads, runs, cdiv(channels, c)),
+        scratch, out, ptr, chunks, len(chunks), rows, channels, heads,
         HUB=layout.HUB, ACC=acc(out), C=c, num_warps=1,
     )  # fmt: skip
 
 
 def _weighted_sum(
-    x: Tensor, weight: Tensor, ptr: Tensor, other: Tensor, slot: Tensor | None, parts: Tensor
+    x: Tensor, weight: Tensor, ptr: Tensor, other: Tensor, slot: Tensor | None, chunks: Tensor
 ) -> Tensor:
     """Σ_e w_e x_other over the edges of each row of the layout (ptr, other, slot)."""
     x = x.contiguous()
@@ -128,17 +93,17 @@ def _weighted_sum(
     if weight.shape[2] == 1:  # one weight for all heads: they are one wide head
         heads, channels = 1, heads * channels
     c, e = _blocks(channels, other.numel(), rows)
-    scratch = _scratch(x, parts, heads, channels)
+    scratch = _scratch(x, chunks, heads, channels)
     shared = weight.shape[0] == 1
     launch(
-        kernels.spmm, ((len(parts) + rows) * heads, runs, cdiv(channels, c)),
-        x, weight, out, scratch, ptr, other, other if slot is None else slot, parts, len(parts),
+        kernels.spmm, ((len(chunks) + rows) * heads, runs, cdiv(channels, c)),
+        x, weight, out, scratch, ptr, other, other if slot is None else slot, chunks, len(chunks),
         rows, sources, channels, heads, 0 if shared else weight.stride(0), weight.stride(1),
         0 if weight.shape[2] == 1 else weight.stride(2),
         SLOTS=slot is not None, HUB=layout.HUB, ACC=acc(x),
         INDEX=_index(x, other, weight.stride(1)), C=c, E=e, num_warps=1,
     )  # fmt: skip
-    _add_parts(scratch, out.view(runs, rows, heads, channels), ptr, parts)
+    _add_hub_chunks(scratch, out.view(runs, rows, heads, channels), ptr, chunks)
     return out
 
 
@@ -149,8 +114,8 @@ def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
 
 def spmm_transposed(g: Tensor, weight: Tensor, structure: Structure) -> Tensor:
     """out_j = Σ_e w_e g_i; see :func:`pdgnn.ops.reference.spmm_transposed`."""
-    _, _, _, ptr, other, slot, _, parts = structure
-    return _weighted_sum(g, weight, ptr, other, slot, parts)
+    _, _, _, ptr, other, slot, _, chunks = structure
+    return _weighted_sum(g, weight, ptr, other, slot, chunks)
 
 
 def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
@@ -177,50 +142,31 @@ def _features(x: Tensor, attr: Tensor | None, w_edge: Tensor | None) -> tuple[An
     return attr, w_edge, 0 if attr.shape[0] == 1 else attr.stride(0), attr.shape[2]
 
 
-def attend(*args: Any) -> tuple[Tensor, Tensor]:
+def attend(inputs: AttentionInputs, keep: bool = False) -> tuple[Tensor, ...]:
     """The attention layer; see :func:`pdgnn.ops.reference.attend`."""
-    out, lse, *_ = _attend(*args, keep=False)
-    return out, lse
-
-
-def attend_keeping(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`attend`, and Σ p m x and Σ p over the edges into each target with z ≤ 0."""
-    return _attend(*args, keep=True)
-
-
-def _attend(
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    structure: Structure,
-    slope: float,
-    *,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    x, a_src, a_dst = x.contiguous(), a_src.contiguous(), a_dst.contiguous()
+    x, a_src, a_dst = (t.contiguous() for t in inputs[:3])
+    edge_attr, w_edge, mask, structure, slope = inputs[3:]
     attr, weight, a_run, count = _features(x, edge_attr, w_edge)
     runs, sources, heads, channels = x.shape
-    rowptr, col, parts = structure[0], structure[1], structure[6]
+    rowptr, col, chunks = structure[0], structure[1], structure[6]
     targets = rowptr.numel() - 1
     hb, c, e = _heads_tile(x, col.numel(), targets)
     blocks = cdiv(heads, hb)
     out, lse = _messages(x, targets)
-    below, share = (torch.empty_like(out), torch.empty_like(lse)) if keep else (out, lse)
-    scratch, stats = _scratch(x, parts, heads, 2, channels), _scratch(x, parts, heads, 3)
+    neg_out, neg_weight = (torch.empty_like(out), torch.empty_like(lse)) if keep else (out, lse)
+    scratch, stats = _scratch(x, chunks, heads, 2, channels), _scratch(x, chunks, heads, 3)
     launch(
-        attention.attend, ((len(parts) + targets) * blocks, runs),
-        x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, below,
-        share, scratch, stats, rowptr, col, parts, len(parts), targets, sources, col.numel(),
+        attention.attend, ((len(chunks) + targets) * blocks, runs),
+        x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), out, lse, neg_out,
+        neg_weight, scratch, stats, rowptr, col, chunks, len(chunks), targets, sources, col.numel(),
         channels, heads, blocks, a_run,
         SLOPE=slope, F=count, MASK=mask is not None, KEEP=keep, HUB=layout.HUB, ACC=acc(x),
         INDEX=_index(x, col, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(x),
         num_warps=1,
     )  # fmt: skip
-    _attend_parts(scratch, stats, out, lse, below, share, rowptr, parts, keep=keep)
-    return out, lse, below, share
+    results = (out, lse, neg_out, neg_weight)
+    _attend_hub_chunks((scratch, stats), results, rowptr, chunks, keep)
+    return results if keep else (out, lse)
 
 
 def _messages(x: Tensor, targets: int) -> tuple[Tensor, Tensor]:
@@ -230,78 +176,62 @@ def _messages(x: Tensor, targets: int) -> tuple[Tensor, Tensor]:
     return out, x.new_empty(runs, targets, heads, dtype=wide_type(x))
 
 
-def _attend_parts(
-    scratch: Tensor,
-    stats: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    below: Tensor,
-    share: Tensor,
-    rowptr: Tensor,
-    parts: Tensor,
-    *,
+def _attend_hub_chunks(
+    sums: tuple[Tensor, Tensor],
+    results: tuple[Tensor, ...],
+    ptr: Tensor,
+    chunks: Tensor,
     keep: bool,
 ) -> None:
-    runs, targets, heads, channels = out.shape
+    """The rows of hubs in the results of attention, from the sums of their chunks."""
+    runs, targets, heads, channels = results[0].shape
     launch(
-        attention.attend_parts, (len(parts) * heads, runs),
-        scratch, stats, out, lse, below, share, rowptr, parts, len(parts), targets, channels, heads,
-        KEEP=keep, HUB=layout.HUB, ACC=acc(out), C=power_of_2(channels), num_warps=1,
+        attention.attend_hub_chunks, (len(chunks) * heads, runs),
+        *sums, *results, ptr, chunks, len(chunks), targets, channels, heads,
+        KEEP=keep, HUB=layout.HUB, ACC=acc(results[0]), C=power_of_2(channels), num_warps=1,
     )  # fmt: skip
 
 
 def attend_gradients(
-    g: Tensor,
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    out: Tensor,
-    lse: Tensor,
-    below: Tensor,
-    share: Tensor,
-    structure: Structure,
-    slope: float,
-    need_dz: bool,
+    g: Tensor, inputs: AttentionInputs, kept: Sequence[Tensor], need_dz: bool
 ) -> Gradients:
     """All gradients; see :func:`pdgnn.ops.reference.attend_gradients`."""
-    g, x, a_src, a_dst = g.contiguous(), x.contiguous(), a_src.contiguous(), a_dst.contiguous()
-    lse = lse.contiguous()
+    g, x, a_src, a_dst, lse = (t.contiguous() for t in (g, *inputs[:3], kept[1]))
+    edge_attr, w_edge, mask, structure, slope = inputs[3:]
     attr, weight, a_run, count = _features(x, edge_attr, w_edge)
     runs, sources, heads, channels = x.shape
-    t_rowptr, t_row, t_slot, parts = (structure[i] for i in (3, 4, 5, 7))
+    t_rowptr, t_row, t_slot, chunks = (structure[i] for i in (3, 4, 5, 7))
     edges = t_row.numel()
     hb, c, e = _heads_tile(x, edges, sources)
     blocks = cdiv(heads, hb)
-    inner, da_dst = _attend_inner(g, out, below, share, a_dst, slope)
+    inner, da_dst = _attend_inner(g, kept, a_dst, slope)
     dx, da_src = torch.empty_like(x), torch.empty_like(a_src)
-    units = len(parts) + sources
+    units = len(chunks) + sources
     dw = x.new_empty(runs, units, heads, count, dtype=wide_type(x))
     need_dz |= count > 2  # the kernel sums up two features
     dz = x.new_empty(runs, edges, heads, dtype=wide_type(x)) if need_dz else None
-    scratch, scratch_a = _scratch(x, parts, heads, channels), _scratch(x, parts, 1, heads)
+    scratch, scratch_a = _scratch(x, chunks, heads, channels), _scratch(x, chunks, 1, heads)
     launch(
         attention.attend_backward, (units * blocks, runs),
         g, x, a_src, a_dst, attr, weight, x if mask is None else mask.contiguous(), lse, inner, dx,
-        da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, parts,
-        len(parts), g.shape[1], sources, edges, channels, heads, blocks, a_run,
+        da_src, dw, lse if dz is None else dz, scratch, scratch_a, t_rowptr, t_row, t_slot, chunks,
+        len(chunks), g.shape[1], sources, edges, channels, heads, blocks, a_run,
         SLOPE=slope, F=count, MASK=mask is not None, SCORES=need_dz, HUB=layout.HUB, ACC=acc(x),
         INDEX=_index(g, t_row, max(heads, count)), HB=hb, C=c, E=e, STAGES=_stages(g),
         num_warps=1,
     )  # fmt: skip
-    _add_parts(scratch, dx, t_rowptr, parts)
-    _add_parts(scratch_a, da_src.view(runs, sources, 1, heads), t_rowptr, parts)
+    _add_hub_chunks(scratch, dx, t_rowptr, chunks)
+    _add_hub_chunks(scratch_a, da_src.view(runs, sources, 1, heads), t_rowptr, chunks)
     if dz is not None and edge_attr is not None and count > 2:
         return dx, da_src, da_dst, dz.mT @ edge_attr.to(dz.dtype), dz
     return dx, da_src, da_dst, dw.sum(dim=1) if count else None, dz
 
 
 def _attend_inner(
-    g: Tensor, out: Tensor, below: Tensor, share: Tensor, a_dst: Tensor, slope: float
+    g: Tensor, kept: Sequence[Tensor], a_dst: Tensor, slope: float
 ) -> tuple[Tensor, Tensor]:
     """⟨g_i, out_i⟩ and the gradient to a_dst, ``[B, targets, H]`` each."""
+    out, _, neg_out, neg_weight = (t.contiguous() for t in kept)
     runs, targets, heads, channels = g.shape
     inner = g.new_empty(runs, targets, heads, dtype=wide_type(g))
     da_dst = torch.empty_like(a_dst)
@@ -309,7 +239,7 @@ def _attend_inner(
     rows, each = inner.numel(), max(1, 2 * TILE // c)
     launch(
         attention.attend_inner, (cdiv(rows, each),),
-        g, out.contiguous(), below.contiguous(), share.contiguous(), inner, da_dst, rows, channels,
+        g, out, neg_out, neg_weight, inner, da_dst, rows, channels,
         SLOPE=slope, ACC=acc(g), C=c, ROWS=each, num_warps=4,
     )  # fmt: skip
     return inner, da_dst
@@ -321,19 +251,19 @@ def attend_dot(
     """Dot-product attention; see :func:`pdgnn.ops.reference.attend_dot`."""
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
-    targets, parts = q.shape[1], structure[6]
+    targets, chunks = q.shape[1], structure[6]
     hb, c, e = _heads_tile(v, structure[1].numel(), targets, 2)
     blocks = cdiv(heads, hb)
     out, lse = _messages(v, targets)
-    scratch, stats = _scratch(v, parts, heads, 2, channels), _scratch(v, parts, heads, 3)
+    scratch, stats = _scratch(v, chunks, heads, 2, channels), _scratch(v, chunks, heads, 3)
     launch(
-        attention.attend_dot, ((len(parts) + targets) * blocks, runs),
-        q, k, v, out, lse, scratch, stats, *structure[:2], parts, len(parts), targets, sources,
+        attention.attend_dot, ((len(chunks) + targets) * blocks, runs),
+        q, k, v, out, lse, scratch, stats, *structure[:2], chunks, len(chunks), targets, sources,
         channels, heads, blocks,
         SCALE=scale, HUB=layout.HUB, ACC=acc(q), INDEX=_index(k, structure[1], heads), HB=hb, C=c,
         E=e, STAGES=_stages(k), num_warps=1,
     )  # fmt: skip
-    _attend_parts(scratch, stats, out, lse, out, lse, structure[0], parts, keep=False)
+    _attend_hub_chunks((scratch, stats), (out, lse, out, lse), structure[0], chunks, False)
     return out, lse
 
 
@@ -350,19 +280,19 @@ def attend_dot_backward(
     """Gradients to k, v and ⟨q_i, k_j⟩; see :func:`pdgnn.ops.reference.attend_dot_backward`."""
     g, q, k, v = g.contiguous(), q.contiguous(), k.contiguous(), v.contiguous()
     runs, sources, heads, channels = k.shape
-    edges, parts = structure[4].numel(), structure[7]
+    edges, chunks = structure[4].numel(), structure[7]
     hb, c, e = _heads_tile(v, edges, sources)
     blocks = cdiv(heads, hb)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
     ds = q.new_empty(runs, edges, heads, dtype=wide_type(q))
-    scratch_k, scratch_v = (_scratch(k, parts, heads, channels) for _ in range(2))
+    scratch_k, scratch_v = (_scratch(k, chunks, heads, channels) for _ in range(2))
     launch(
-        attention.attend_dot_backward, ((len(parts) + sources) * blocks, runs),
+        attention.attend_dot_backward, ((len(chunks) + sources) * blocks, runs),
         g, q, k, v, lse.contiguous(), inner.contiguous(), dk, dv, ds, scratch_k, scratch_v,
-        *structure[3:6], parts, len(parts), q.shape[1], sources, edges, channels, heads, blocks,
+        *structure[3:6], chunks, len(chunks), q.shape[1], sources, edges, channels, heads, blocks,
         SCALE=scale, HUB=layout.HUB, ACC=acc(q), INDEX=_index(q, structure[1], heads), HB=hb, C=c,
         E=e, STAGES=_stages(q), num_warps=1,
     )  # fmt: skip
-    _add_parts(scratch_k, dk, structure[3], parts)
-    _add_parts(scratch_v, dv, structure[3], parts)
+    _add_hub_chunks(scratch_k, dk, structure[3], chunks)
+    _add_hub_chunks(scratch_v, dv, structure[3], chunks)
     return dk, dv, ds

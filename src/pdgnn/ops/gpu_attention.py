@@ -17,20 +17,20 @@ from pdgnn.ops.gpu_kernels import SIZES, indices, span
 
 @triton.jit
 def place_of(
-    ptr, parts, count, rows, heads, channels, blocks,
+    ptr, chunks, count, rows, heads, channels, blocks,
     HUB: tl.constexpr, INDEX: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """The :func:`span` of a program and its run; then its heads, the channels, which of the heads
     there are, and which columns ``[HB, C]`` of the tile, and these columns."""
-    unit, node, block, first, last, whole, part = span(
-        tl.program_id(0).to(tl.int64), blocks, ptr, parts, count, rows, HUB
+    unit, node, block, first, last, whole, chunk = span(
+        tl.program_id(0).to(tl.int64), blocks, ptr, chunks, count, rows, HUB
     )
     hd, c = block.to(INDEX) * HB + tl.arange(0, HB), tl.arange(0, C)
     real = hd < heads
     inside = real[:, None] & (c < channels)[None, :]
     column = hd[:, None] * channels + c[None, :]
     run = tl.program_id(1).to(tl.int64)
-    return run, unit, node, first, last, whole, part, hd, c, real, inside, column
+    return run, unit, node, first, last, whole, chunk, hd, c, real, inside, column
 
 
 @triton.jit
@@ -59,15 +59,15 @@ def terms_of(scores, node, attr, slots, w_edge, hd, heads, real, there, first, s
 
 @triton.jit(do_not_specialize=SIZES)
 def attend(
-    x, a_src, a_dst, attr, w_edge, mask, out, lse, below, share, scratch, stats, ptr, col, parts,
-    count, targets, sources, edges, channels, heads, blocks, a_run,
+    x, a_src, a_dst, attr, w_edge, mask, out, lse, neg_out, neg_weight, scratch, stats, ptr, col,
+    chunks, count, targets, sources, edges, channels, heads, blocks, a_run,
     SLOPE: tl.constexpr, F: tl.constexpr, MASK: tl.constexpr, KEEP: tl.constexpr,
     HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
     E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """`below` and `share` are the sums of p x and p over the edges whose z is not positive."""
-    run, unit, row, first, last, whole, part, hd, c, real, inside, column = place_of(
-        ptr, parts, count, targets, heads, channels, blocks, HUB, INDEX, HB, C
+    """`neg_out` and `neg_weight` are Σ p m x and Σ p over the edges whose z is not positive."""
+    run, unit, row, first, last, whole, chunk, hd, c, real, inside, column = place_of(
+        ptr, chunks, count, targets, heads, channels, blocks, HUB, INDEX, HB, C
     )
     width = heads * channels
     x += run * sources * width
@@ -113,7 +113,7 @@ def attend(
             low = low * shrink[:, None] + tl.sum(values * tl.where(signed < 0, weight, 0.0), axis=1)
         top = higher
     total, lower = tl.sum(totals, axis=1), tl.sum(lowers, axis=1)
-    if part:
+    if chunk:
         at = (run * count + unit) * heads + hd
         place = scratch + at[:, None] * 2 * channels + c[None, :]
         tl.store(place, acc, mask=inside)
@@ -128,23 +128,23 @@ def attend(
         tl.store(lse + here, top + tl.log(total), mask=real)
         if KEEP:
             low = low / total[:, None]
-            tl.store(below + place, low.to(below.dtype.element_ty), mask=inside)
-            tl.store(share + here, lower / total, mask=real)
+            tl.store(neg_out + place, low.to(neg_out.dtype.element_ty), mask=inside)
+            tl.store(neg_weight + here, lower / total, mask=real)
 
 
 @triton.jit(do_not_specialize=SIZES)
-def attend_parts(
-    scratch, stats, out, lse, below, share, ptr, parts, count, targets, channels, heads,
+def attend_hub_chunks(
+    scratch, stats, out, lse, neg_out, neg_weight, ptr, chunks, count, targets, channels, heads,
     KEEP: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """The attention of hubs, from the sums of their parts, each relative to its highest score."""
+    """The attention of hubs, from the sums of their chunks, each relative to its highest score."""
     pid = tl.program_id(0).to(tl.int64)
     run = tl.program_id(1).to(tl.int64)
     unit, head = pid // heads, pid % heads
     c = tl.arange(0, C)
     inside = c < channels
-    row = tl.load(parts + 2 * unit).to(tl.int64)
-    mine = (row < targets) & (tl.load(parts + 2 * unit + 1) == 0)
+    row = tl.load(chunks + 2 * unit).to(tl.int64)
+    mine = (row < targets) & (tl.load(chunks + 2 * unit + 1) == 0)
     first = tl.load(ptr + row, mask=mine, other=0)
     last = tl.load(ptr + row + 1, mask=mine, other=0)
     acc = tl.zeros([C], dtype=ACC)
@@ -170,19 +170,19 @@ def attend_parts(
         at = (run * targets + row) * heads + head
         tl.store(lse + at, top + tl.log(total))
         if KEEP:
-            tl.store(below + place, (low / total).to(below.dtype.element_ty), mask=inside)
-            tl.store(share + at, lower / total)
+            tl.store(neg_out + place, (low / total).to(neg_out.dtype.element_ty), mask=inside)
+            tl.store(neg_weight + at, lower / total)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def attend_inner(
-    g, out, below, share, inner, da_dst, rows, channels,
+    g, out, neg_out, neg_weight, inner, da_dst, rows, channels,
     SLOPE: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """⟨g, out⟩, and ∂a_dst = Σ_e ∂z_e without the edges.
 
     Σ_e p_e (⟨g, x_e⟩ − inner) = 0, and LeakyReLU′ is 1 or SLOPE, so that the sum is SLOPE − 1 times
-    that over the edges below zero: (SLOPE − 1) (⟨g, below⟩ − inner · share).
+    that over the edges of negative z: (SLOPE − 1) (⟨g, neg_out⟩ − inner · neg_weight).
     """
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, C)
@@ -190,8 +190,8 @@ def attend_inner(
     both = (row < rows)[:, None] & (c < channels)[None, :]
     gi = tl.load(g + at, mask=both, other=0.0).to(ACC)
     product = tl.sum(gi * tl.load(out + at, mask=both, other=0.0).to(ACC), axis=1)
-    lower = tl.sum(gi * tl.load(below + at, mask=both, other=0.0).to(ACC), axis=1)
-    lower -= product * tl.load(share + row, mask=row < rows, other=0.0)
+    lower = tl.sum(gi * tl.load(neg_out + at, mask=both, other=0.0).to(ACC), axis=1)
+    lower -= product * tl.load(neg_weight + row, mask=row < rows, other=0.0)
     tl.store(inner + row, product, mask=row < rows)
     tl.store(da_dst + row, ((SLOPE - 1) * lower).to(da_dst.dtype.element_ty), mask=row < rows)
 
@@ -199,13 +199,13 @@ def attend_inner(
 @triton.jit(do_not_specialize=SIZES)
 def attend_backward(
     g, x, a_src, a_dst, attr, w_edge, mask, lse, inner, dx, da_src, dw, dz, scratch, scratch_a, ptr,
-    row_of, slot_of, parts, count, targets, sources, edges, channels, heads, blocks, a_run,
+    row_of, slot_of, chunks, count, targets, sources, edges, channels, heads, blocks, a_run,
     SLOPE: tl.constexpr, F: tl.constexpr, MASK: tl.constexpr, SCORES: tl.constexpr,
     HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, HB: tl.constexpr, C: tl.constexpr,
     E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    run, unit, source, first, last, whole, part, hd, c, real, inside, column = place_of(
-        ptr, parts, count, sources, heads, channels, blocks, HUB, INDEX, HB, C
+    run, unit, source, first, last, whole, chunk, hd, c, real, inside, column = place_of(
+        ptr, chunks, count, sources, heads, channels, blocks, HUB, INDEX, HB, C
     )
     width = heads * channels
     g += run * targets * width
@@ -264,7 +264,7 @@ def attend_backward(
         tl.store(dx + at_x, acc.to(dx.dtype.element_ty), mask=inside)
         tl.store(da_src + here, total.to(da_src.dtype.element_ty), mask=real)
     at = (run * count + unit) * heads + hd
-    if part:
+    if chunk:
         tl.store(scratch + at[:, None] * channels + c[None, :], acc, mask=inside)
         tl.store(scratch_a + at, total, mask=real)
     at = (run * (count + sources) + unit) * heads + hd  # a place of its own for every unit
@@ -276,13 +276,13 @@ def attend_backward(
 
 @triton.jit(do_not_specialize=SIZES)
 def attend_dot(
-    q, k, v, out, lse, scratch, stats, ptr, col, parts, count, targets, sources, channels, heads,
+    q, k, v, out, lse, scratch, stats, ptr, col, chunks, count, targets, sources, channels, heads,
     blocks,
     SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr,
     HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    run, unit, row, first, last, whole, part, hd, c, real, inside, column = place_of(
-        ptr, parts, count, targets, heads, channels, blocks, HUB, INDEX, HB, C
+    run, unit, row, first, last, whole, chunk, hd, c, real, inside, column = place_of(
+        ptr, chunks, count, targets, heads, channels, blocks, HUB, INDEX, HB, C
     )
     width = heads * channels
     k += run * sources * width
@@ -310,7 +310,7 @@ def attend_dot(
         acc = acc * shrink[:, None] + tl.sum(values * p[:, :, None], axis=1)
         top = higher
     total = tl.sum(totals, axis=1)
-    if part:
+    if chunk:
         at = (run * count + unit) * heads + hd
         tl.store(scratch + at[:, None] * 2 * channels + c[None, :], acc, mask=inside)
         tl.store(stats + at * 3, top, mask=real)
@@ -324,13 +324,13 @@ def attend_dot(
 
 @triton.jit(do_not_specialize=SIZES)
 def attend_dot_backward(
-    g, q, k, v, lse, inner, dk, dv, ds, scratch_k, scratch_v, ptr, row_of, slot_of, parts, count,
+    g, q, k, v, lse, inner, dk, dv, ds, scratch_k, scratch_v, ptr, row_of, slot_of, chunks, count,
     targets, sources, edges, channels, heads, blocks,
     SCALE: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr,
     HB: tl.constexpr, C: tl.constexpr, E: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    run, unit, source, first, last, whole, part, hd, c, real, inside, column = place_of(
-        ptr, parts, count, sources, heads, channels, blocks, HUB, INDEX, HB, C
+    run, unit, source, first, last, whole, chunk, hd, c, real, inside, column = place_of(
+        ptr, chunks, count, sources, heads, channels, blocks, HUB, INDEX, HB, C
     )
     width = heads * channels
     g += run * targets * width
@@ -368,7 +368,7 @@ def attend_dot_backward(
     if whole:
         tl.store(dk + here, to_k.to(dk.dtype.element_ty), mask=inside)
         tl.store(dv + here, to_v.to(dv.dtype.element_ty), mask=inside)
-    if part:
+    if chunk:
         at = ((run * count + unit) * heads + hd)[:, None] * channels + c[None, :]
         tl.store(scratch_k + at, to_k, mask=inside)
         tl.store(scratch_v + at, to_v, mask=inside)

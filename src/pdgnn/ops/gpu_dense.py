@@ -15,26 +15,9 @@ from torch import Tensor
 from pdgnn.ops import gpu_rows as kernels
 from pdgnn.ops.reference import DropoutState
 
-__all__ = [
-    "acc",
-    "activate",
-    "activate_backward",
-    "adamw_",
-    "cdiv",
-    "dropout",
-    "launch",
-    "layer_norm",
-    "layer_norm_backward",
-    "power_of_2",
-    "score_nodes",
-    "score_nodes_backward",
-    "weight_gradient",
-    "wide_type",
-]
-
 BLOCK = 1024
 """Entries of a program that goes through them one by one."""
-NOISY = 4096
+DROPOUT_BLOCK = 4096
 """The same for dropout, whose programs each work out a key first."""
 WIDE = 512
 """Columns of a tile whose rows need not be whole."""
@@ -81,18 +64,13 @@ def acc(x: Tensor) -> Any:
     return tl.float64 if x.dtype == torch.float64 else tl.float32
 
 
-def _noise(noise: DropoutState | None, instead: Tensor) -> tuple[Any, ...]:
+def _state(state: DropoutState | None, instead: Tensor) -> tuple[Any, ...]:
     """Pointers to rate, seed and step, the stride of the step from run to run, and the layer."""
-    if noise is None:
+    if state is None:
         return instead, instead, instead, 0, 0
-    rate, seed, step, layer = noise
+    rate, seed, step, layer = state
     stride = 0 if step.numel() == 1 else 1
     return rate.contiguous(), seed.contiguous(), step.contiguous(), stride, layer
-
-
-def _numbering(rows: int, width: int) -> dict[str, int]:
-    """How masks number the elements of so many rows: by groups, and in more than 32 bits or not."""
-    return {"GROUP": math.gcd(width, 8), "LARGE": rows * width > 2**32}
 
 
 class _Shape(NamedTuple):
@@ -100,7 +78,7 @@ class _Shape(NamedTuple):
 
     rows: int
     warps: int
-    each: int
+    per_program: int
     grid: tuple[int, int, int]
 
 
@@ -112,9 +90,9 @@ def _shape(kernel: str, nodes: int, runs: int, columns: int, blocks: int = 1) ->
     tile, warps, held = SHAPES[kernel]
     rows, wider = max(1, tile // columns), max(1, min(columns // tile, 16 // warps))
     programs = max(1, PROCESSORS * held // max(1, runs * blocks * wider))
-    each = min(cdiv(nodes, programs), 2**30 // (columns * blocks))
-    each = max(1, cdiv(each, rows)) * rows
-    return _Shape(rows, warps * wider, each, (cdiv(nodes, each), runs, blocks))
+    per_program = min(cdiv(nodes, programs), 2**30 // (columns * blocks))
+    per_program = max(1, cdiv(per_program, rows)) * rows
+    return _Shape(rows, warps * wider, per_program, (cdiv(nodes, per_program), runs, blocks))
 
 
 def _columns(width: int) -> tuple[int, int]:
@@ -133,15 +111,29 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Ten
     x = x.contiguous()
     size, out = x[0].numel(), torch.empty_like(x)
     launch(
-        kernels.dropout, (cdiv(size, NOISY), x.shape[0]),
-        x, out, *_noise((p, seed, step, layer), x), size,
-        LARGE=size > 2**32, BLOCK=NOISY, num_warps=4,
+        kernels.dropout, (cdiv(size, DROPOUT_BLOCK), x.shape[0]),
+        x, out, *_state((p, seed, step, layer), x), size,
+        LARGE=size > 2**32, BLOCK=DROPOUT_BLOCK, num_warps=4,
     )  # fmt: skip
     return out
 
 
+def _row_options(
+    h: Tensor, shape: _Shape, columns: int, state: DropoutState | None, *tensors: Tensor
+) -> dict[str, Any]:
+    """Constants of the kernels around h ``[B, N, D]``, whose `tensors` are those of its shape.
+
+    Elements are numbered by groups for the masks, and in more than 32 bits or not.
+    """
+    nodes, width = h.shape[1:]
+    numbering = {"GROUP": math.gcd(width, 8), "LARGE": nodes * width > 2**32}
+    tile = {"ROWS": shape.rows, "COLUMNS": columns, "VEC": _vector(h, *tensors)}
+    other = {"DROPOUT": state is not None, "ACC": acc(h), "num_warps": shape.warps}
+    return numbering | tile | other
+
+
 def activate(
-    h: Tensor, bias: Tensor, residual: Tensor | None, noise: DropoutState | None, row: int = 0
+    h: Tensor, bias: Tensor, residual: Tensor | None, state: DropoutState | None
 ) -> Tensor:
     """GELU(dropout(h + bias)), or residual + dropout(h + bias), in one pass."""
     h, bias = h.contiguous(), bias.contiguous()
@@ -151,15 +143,14 @@ def activate(
     shape, out = _shape("activate", nodes, runs, columns, blocks), torch.empty_like(other)
     launch(
         kernels.activate, shape.grid,
-        h, bias, other, out, *_noise(noise, h), row * width, nodes, width, shape.each,
-        NOISE=noise is not None, GELU=residual is None, **_numbering(row + nodes, width),
-        ACC=acc(h), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(h, other), num_warps=shape.warps,
+        h, bias, other, out, *_state(state, h), nodes, width, shape.per_program,
+        GELU=residual is None, **_row_options(h, shape, columns, state, other),
     )  # fmt: skip
     return out
 
 
 def activate_backward(
-    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, noise: DropoutState | None, row: int = 0
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, state: DropoutState | None
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h and bias; see :func:`pdgnn.ops.reference.activate_backward`."""
     g, h, bias = g.contiguous(), h.contiguous(), bias.contiguous()
@@ -169,9 +160,8 @@ def activate_backward(
     sums = h.new_empty(runs, shape.grid[0], width, dtype=wide_type(h))
     launch(
         kernels.activate_backward, shape.grid,
-        g, h, bias, dh, sums, *_noise(noise, h), row * width, nodes, width, shape.each,
-        NOISE=noise is not None, GELU=gelu, **_numbering(row + nodes, width),
-        ACC=acc(h), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(g, h), num_warps=shape.warps,
+        g, h, bias, dh, sums, *_state(state, h), nodes, width, shape.per_program,
+        GELU=gelu, **_row_options(h, shape, columns, state, g),
     )  # fmt: skip
     return dh, sums.sum(dim=1).to(bias.dtype)
 
@@ -188,7 +178,7 @@ def layer_norm(
     scale = torch.empty_like(mean)
     launch(
         kernels.layer_norm, shape.grid,
-        x, weight, bias, y, mean, scale, nodes, width, shape.each,
+        x, weight, bias, y, mean, scale, nodes, width, shape.per_program,
         EPS=eps, ACC=acc(x), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(x, y),
         num_warps=shape.warps,
     )  # fmt: skip
@@ -207,7 +197,7 @@ def layer_norm_backward(
     launch(
         kernels.layer_norm_backward, shape.grid,
         g, g if passed is None else passed.contiguous(), x, weight, mean.contiguous(),
-        scale.contiguous(), dx, sums[0], sums[1], nodes, width, shape.each,
+        scale.contiguous(), dx, sums[0], sums[1], nodes, width, shape.per_program,
         PASSED=passed is not None, ACC=acc(x), ROWS=shape.rows, COLUMNS=columns,
         VEC=_vector(g, x), num_warps=shape.warps,
     )  # fmt: skip
@@ -230,7 +220,7 @@ def score_nodes(
     launch(
         kernels.score_nodes, shape.grid,
         h, h if bias is None else bias.contiguous(), att_src, att_dst, x, a_src, a_dst, nodes,
-        heads, channels, shape.each,
+        heads, channels, shape.per_program,
         BIAS=bias is not None, ACC=acc(h), ROWS=shape.rows, HEADS=hb, C=c, num_warps=shape.warps,
     )  # fmt: skip
     return x, a_src, a_dst
@@ -249,11 +239,12 @@ def score_nodes_backward(
     launch(
         kernels.score_nodes_backward, shape.grid,
         g.contiguous(), g_src.contiguous(), g_dst.contiguous(), x.contiguous(),
-        att_src.contiguous(), att_dst.contiguous(), dh, sums, nodes, heads, channels, shape.each,
+        att_src.contiguous(), att_dst.contiguous(), dh, sums, nodes, heads, channels,
+        shape.per_program,
         ACC=acc(x), ROWS=shape.rows, HEADS=hb, C=c, num_warps=shape.warps,
     )  # fmt: skip
-    db, of_src, of_dst = sums.sum(dim=1).to(att_src.dtype).unbind(1)
-    return dh, db, of_src, of_dst
+    db, d_src, d_dst = sums.permute(2, 0, 1, 3, 4).sum(dim=2).to(att_src.dtype)  # [B, H, C]
+    return dh, db, d_src, d_dst
 
 
 def weight_gradient(g: Tensor, x: Tensor) -> Tensor:
@@ -267,7 +258,8 @@ def weight_gradient(g: Tensor, x: Tensor) -> Tensor:
     sums = g.new_empty(runs, shape.grid[0], width, features, dtype=wide_type(g))
     launch(
         kernels.weight_gradient, shape.grid,
-        g, x, sums, nodes, width, features, 0 if len(x) == 1 else nodes * features, shape.each,
+        g, x, sums, nodes, width, features, 0 if len(x) == 1 else nodes * features,
+        shape.per_program,
         ACC=acc(g), ROWS=shape.rows, COLUMNS=columns, F=f, num_warps=shape.warps,
     )  # fmt: skip
     return sums.sum(dim=1).to(g.dtype)

@@ -4,8 +4,8 @@ One program sums over the edges of one node and one run, a tile of edges at a ti
 dimension of a grid is the run. ACC is the type of the sums, C and E the channels and edges of a
 tile; a run of tensors that all runs share has stride 0.
 
-A node with more than HUB edges is dealt out: its parts are done first, by programs of their own
-that leave their sums in a scratch ``[runs, parts, heads, ...]``, which a second kernel adds up in
+A node with more than HUB edges is dealt out: its chunks are done first, by programs of their own
+that leave their sums in a scratch ``[runs, chunks, heads, ...]``, which a second kernel adds up in
 the order of the edges.
 """
 # mypy: ignore-errors
@@ -20,14 +20,14 @@ SIZES = ("count", "rows", "targets", "sources", "edges", "blocks", "a_run", "w_r
 
 
 @triton.jit
-def span(pid, heads, ptr, parts, count, rows, HUB: tl.constexpr):
-    """The unit, node, head and edges of a program, and whether they are a whole node or a part."""
+def span(pid, heads, ptr, chunks, count, rows, HUB: tl.constexpr):
+    """The unit, node, head and edges of a program, and whether they are a whole node or a chunk."""
     unit, head = pid // heads, pid % heads
     dealt = unit < count
     node = tl.where(
-        dealt, tl.load(parts + 2 * unit, mask=dealt, other=0).to(tl.int64), unit - count
+        dealt, tl.load(chunks + 2 * unit, mask=dealt, other=0).to(tl.int64), unit - count
     )
-    number = tl.load(parts + 2 * unit + 1, mask=dealt, other=0)
+    number = tl.load(chunks + 2 * unit + 1, mask=dealt, other=0)
     real = node < rows
     first = tl.load(ptr + node, mask=real, other=0)
     last = tl.load(ptr + node + 1, mask=real, other=0)
@@ -44,17 +44,17 @@ def indices(of, e, last):
 
 
 @triton.jit(do_not_specialize=SIZES)
-def add_parts(
-    scratch, out, ptr, parts, count, rows, channels, heads,
+def add_hub_chunks(
+    scratch, out, ptr, chunks, count, rows, channels, heads,
     HUB: tl.constexpr, ACC: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """The sums of hubs, from those of their parts."""
+    """The sums of hubs, from those of their chunks."""
     pid = tl.program_id(0).to(tl.int64)
     run = tl.program_id(1).to(tl.int64)
     unit, head = pid // heads, pid % heads
     c = tl.program_id(2) * C + tl.arange(0, C)
-    node = tl.load(parts + 2 * unit).to(tl.int64)
-    mine = (node < rows) & (tl.load(parts + 2 * unit + 1) == 0)
+    node = tl.load(chunks + 2 * unit).to(tl.int64)
+    mine = (node < rows) & (tl.load(chunks + 2 * unit + 1) == 0)
     first = tl.load(ptr + node, mask=mine, other=0)
     last = tl.load(ptr + node + 1, mask=mine, other=0)
     acc = tl.zeros([C], dtype=ACC)
@@ -68,7 +68,7 @@ def add_parts(
 
 @triton.jit(do_not_specialize=SIZES)
 def spmm(
-    x, w, out, scratch, ptr, other, slot, parts, count, rows, sources, channels, heads, w_run,
+    x, w, out, scratch, ptr, other, slot, chunks, count, rows, sources, channels, heads, w_run,
     w_edge, w_head,
     SLOTS: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, C: tl.constexpr,
     E: tl.constexpr,
@@ -76,8 +76,8 @@ def spmm(
     run = tl.program_id(1).to(tl.int64)
     c = tl.program_id(2) * C + tl.arange(0, C)
     inside = c < channels
-    unit, row, head, first, last, whole, part = span(
-        tl.program_id(0).to(tl.int64), heads, ptr, parts, count, rows, HUB
+    unit, row, head, first, last, whole, chunk = span(
+        tl.program_id(0).to(tl.int64), heads, ptr, chunks, count, rows, HUB
     )
     width = heads * channels
     base = x + run * sources * width + head * channels
@@ -98,7 +98,7 @@ def spmm(
     if whole:
         place = out + (run * rows + row) * width + head * channels + c
         tl.store(place, acc.to(out.dtype.element_ty), mask=inside)
-    if part:
+    if chunk:
         tl.store(scratch + (run * count + unit) * width + head * channels + c, acc, mask=inside)
 
 

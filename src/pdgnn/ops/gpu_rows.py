@@ -1,10 +1,10 @@
 """The Triton kernels behind :mod:`pdgnn.ops.gpu` that go through nodes one by one, and AdamW.
 
-The second dimension of a grid is the run; ACC is the type of the sums. A program takes `each`
-nodes, ROWS at a time, and counts their elements in 32 bits from its first one. VEC is how many
-columns a lane takes at once: 16 bytes of the widest tensor, so that no warp writes half a sector.
-Where a gradient is a sum over nodes, every program leaves the sum over its own, and these are
-added in a fixed order.
+The second dimension of a grid is the run; ACC is the type of the sums. A program takes
+`per_program` nodes, ROWS at a time, and counts their elements in 32 bits from its first one. VEC is
+how many columns a lane takes at once: 16 bytes of the widest tensor, so that no warp writes half a
+sector. Where a gradient is a sum over nodes, every program leaves the sum over its own, and these
+are added in a fixed order.
 """
 # mypy: ignore-errors
 
@@ -13,27 +13,47 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-SIZES = ("s_step", "s_x", "layer", "origin", "nodes", "each")
+SIZES = ("s_step", "s_x", "layer", "nodes", "per_program")
 """Arguments whose values no compilation depends on."""
 
 
 @triton.jit
-def share(nodes, each):
+def rows_of(nodes, per_program):
     """The run of this program, the first of its nodes, and how many it has."""
-    node = tl.program_id(0).to(tl.int64) * each
-    there = tl.minimum(nodes - node, each).to(tl.int32)
+    node = tl.program_id(0).to(tl.int64) * per_program
+    there = tl.minimum(nodes - node, per_program).to(tl.int32)
     return tl.program_id(1).to(tl.int64), node, there
 
 
 @triton.jit
-def tile(nodes, width, each, COLUMNS: tl.constexpr, VEC: tl.constexpr):
+def tile(nodes, width, per_program, COLUMNS: tl.constexpr, VEC: tl.constexpr):
     """Run and nodes of this program, its columns from `column` on, which of them there are, and
     where its first element is in the run and in all runs."""
-    run, node, there = share(nodes, each)
+    run, node, there = rows_of(nodes, per_program)
     column = tl.program_id(2) * COLUMNS
     c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
     first = node * width + column
     return run, there, column, c, c < width - column, first, run * nodes * width + first
+
+
+@triton.jit
+def heads_tile(
+    att_src, att_dst, nodes, heads, channels, per_program,
+    ACC: tl.constexpr, HEADS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Run and nodes of this program, its heads, which ``[HEADS, C]`` there are, their columns, the
+    first node of all runs, and att_src and att_dst. Heads by channels are the grid's third
+    dimension."""
+    run, node, there = rows_of(nodes, per_program)
+    blocks = tl.cdiv(channels, C)
+    head = tl.program_id(2) // blocks * HEADS + tl.arange(0, HEADS)
+    c = tl.program_id(2) % blocks * C + tl.arange(0, C)
+    inside = (head < heads)[:, None] & (c < channels)[None, :]
+    column = head[:, None] * channels + c[None, :]
+    own = run * heads * channels + column
+    of_src = tl.load(att_src + own, mask=inside, other=0.0).to(ACC)
+    of_dst = tl.load(att_dst + own, mask=inside, other=0.0).to(ACC)
+    return run, there, head, inside, column, run * nodes + node, of_src, of_dst
 
 
 @triton.jit
@@ -46,8 +66,8 @@ def mix(x):
 
 
 @triton.jit
-def draw(rate, seed, step, s_step, run, layer):
-    """What decides on the elements of a run in :func:`kept`: two keys and a limit; 1 / (1 − p)."""
+def mask_keys(rate, seed, step, s_step, run, layer):
+    """The two keys and the threshold of :func:`keep_mask` for a run, and 1 / (1 − p)."""
     p, whole = tl.load(rate + run), tl.load(seed + run)
     low, high = whole.to(tl.uint32), (whole >> 32).to(tl.uint32)
     now = tl.load(step + run * s_step).to(tl.uint32)
@@ -55,14 +75,14 @@ def draw(rate, seed, step, s_step, run, layer):
     # a number of 24 bits, the highest of 32, is at least 2^24 p; where p is 1 or more none is
     some = p < 1
     p = tl.where(some, p, 0.0)
-    least = tl.ceil(tl.maximum(p, 0.0) * 16777216.0).to(tl.uint32) << 8
-    least = tl.where(some, least, 0xFFFFFFFF)
+    threshold = tl.ceil(tl.maximum(p, 0.0) * 16777216.0).to(tl.uint32) << 8
+    threshold = tl.where(some, threshold, 0xFFFFFFFF)
     scale = tl.div_rn(1.0, 1 - p)
-    return key ^ (key >> 16), mix(key ^ 0x85EBCA6B), least, scale
+    return key ^ (key >> 16), mix(key ^ 0x85EBCA6B), threshold, scale
 
 
 @triton.jit
-def kept(first, row, n, key, second, least, GROUP: tl.constexpr, LARGE: tl.constexpr):
+def keep_mask(first, row, n, key, second, threshold, GROUP: tl.constexpr, LARGE: tl.constexpr):
     """Which of the elements first + row + n of a run are kept.
 
     GROUP, a power of two, divides `first` and `row`: GROUP neighbours differ in their lowest bits,
@@ -76,7 +96,7 @@ def kept(first, row, n, key, second, least, GROUP: tl.constexpr, LARGE: tl.const
     bits = bits ^ (bits >> 16)
     if LARGE:  # a run has more than 2^32 elements
         bits = bits ^ ((first + row + n) >> 32).to(tl.uint32)
-    return (mix(bits + second) & 0xFFFFFF00) >= least
+    return (mix(bits + second) & 0xFFFFFF00) >= threshold
 
 
 @triton.jit
@@ -136,24 +156,23 @@ def dropout(
     there = n < size - first
     at = run * size + first
     value = tl.load(x + at + n, mask=there, other=0.0)
-    key, second, least, scale = draw(rate, seed, step, s_step, run, layer)
-    keep = kept(first, 0, n, key, second, least, 8, LARGE)
+    key, second, threshold, scale = mask_keys(rate, seed, step, s_step, run, layer)
+    keep = keep_mask(first, 0, n, key, second, threshold, 8, LARGE)
     value = tl.where(keep, value * scale.to(value.dtype), 0.0)
     tl.store(out + at + n, value, mask=there)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def activate(
-    h, bias, residual, out, rate, seed, step, s_step, layer: tl.uint32, origin, nodes,
-    width, each,
-    NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
+    h, bias, residual, out, rate, seed, step, s_step, layer: tl.uint32, nodes, width, per_program,
+    DROPOUT: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
-    run, there, column, c, inside, first, at = tile(nodes, width, each, COLUMNS, VEC)
+    run, there, column, c, inside, first, at = tile(nodes, width, per_program, COLUMNS, VEC)
     b = tl.load(bias + run * width + column + c, mask=inside, other=0.0).to(ACC)
     factor = 1.0
-    if NOISE:
-        key, second, least, scale = draw(rate, seed, step, s_step, run, layer)
+    if DROPOUT:
+        key, second, threshold, scale = mask_keys(rate, seed, step, s_step, run, layer)
         factor = scale.to(ACC)
         b *= factor
     for start in range(0, there, ROWS):
@@ -164,8 +183,8 @@ def activate(
         u = tl.load(h + at + n, mask=both, other=0.0).to(ACC) * factor + b[None, :]
         if not GELU:
             onto = tl.load(residual + at + n, mask=both, other=0.0).to(ACC)
-        if NOISE:
-            keep = kept(origin + first, row, c[None, :], key, second, least, GROUP, LARGE)
+        if DROPOUT:
+            keep = keep_mask(first, row, c[None, :], key, second, threshold, GROUP, LARGE)
             u = tl.where(keep, u, 0.0)
         u = gelu(u) if GELU else onto + u
         tl.store(out + at + n, u.to(out.dtype.element_ty), mask=both)
@@ -173,15 +192,14 @@ def activate(
 
 @triton.jit(do_not_specialize=SIZES)
 def activate_backward(
-    g, h, bias, dh, dbias, rate, seed, step, s_step, layer: tl.uint32, origin, nodes,
-    width, each,
-    NOISE: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
+    g, h, bias, dh, dbias, rate, seed, step, s_step, layer: tl.uint32, nodes, width, per_program,
+    DROPOUT: tl.constexpr, GELU: tl.constexpr, GROUP: tl.constexpr, LARGE: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
-    run, there, column, c, inside, first, at = tile(nodes, width, each, COLUMNS, VEC)
+    run, there, column, c, inside, first, at = tile(nodes, width, per_program, COLUMNS, VEC)
     factor, inner = 1.0, tl.full([], 0.8493218002880191, ACC)  # as a plain number it is a float32
-    if NOISE:
-        key, second, least, scale = draw(rate, seed, step, s_step, run, layer)
+    if DROPOUT:
+        key, second, threshold, scale = mask_keys(rate, seed, step, s_step, run, layer)
         factor = scale.to(ACC)
         inner *= factor
     b = tl.load(bias + run * width + column + c, mask=inside, other=0.0).to(ACC) * inner
@@ -195,8 +213,8 @@ def activate_backward(
         if GELU:
             v = tl.load(h + at + n, mask=both, other=0.0).to(ACC) * inner + b[None, :]
             d = d * gelu_slope(v)
-        if NOISE:
-            keep = kept(origin + first, row, c[None, :], key, second, least, GROUP, LARGE)
+        if DROPOUT:
+            keep = keep_mask(first, row, c[None, :], key, second, threshold, GROUP, LARGE)
             d = tl.where(keep, d, 0.0)
         tl.store(dh + at + n, d.to(dh.dtype.element_ty), mask=both)
         acc += d
@@ -206,11 +224,11 @@ def activate_backward(
 
 @triton.jit(do_not_specialize=SIZES)
 def layer_norm(
-    x, weight, bias, y, mean, scale, nodes, width, each,
+    x, weight, bias, y, mean, scale, nodes, width, per_program,
     EPS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     VEC: tl.constexpr,
 ):  # fmt: skip
-    run, node, there = share(nodes, each)
+    run, node, there = rows_of(nodes, per_program)
     at = run * nodes + node
     c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
     inside = c < width
@@ -232,11 +250,11 @@ def layer_norm(
 
 @triton.jit(do_not_specialize=SIZES)
 def layer_norm_backward(
-    g, passed, x, weight, mean, scale, dx, dw, db, nodes, width, each,
+    g, passed, x, weight, mean, scale, dx, dw, db, nodes, width, per_program,
     PASSED: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     VEC: tl.constexpr,
 ):  # fmt: skip
-    run, node, there = share(nodes, each)
+    run, node, there = rows_of(nodes, per_program)
     at = run * nodes + node
     c = tl.max_contiguous(tl.arange(0, COLUMNS), VEC)
     inside = c < width
@@ -270,18 +288,14 @@ def layer_norm_backward(
 
 @triton.jit(do_not_specialize=SIZES)
 def score_nodes(
-    h, bias, att_src, att_dst, x, a_src, a_dst, nodes, heads, channels, each,
+    h, bias, att_src, att_dst, x, a_src, a_dst, nodes, heads, channels, per_program,
     BIAS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, HEADS: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    run, node, there = share(nodes, each)
-    head, c = tl.program_id(2) * HEADS + tl.arange(0, HEADS), tl.arange(0, C)
-    inside = (head < heads)[:, None] & (c < channels)[None, :]
-    column = head[:, None] * channels + c[None, :]
+    run, there, head, inside, column, at, of_src, of_dst = heads_tile(
+        att_src, att_dst, nodes, heads, channels, per_program, ACC, HEADS, C
+    )
     width = heads * channels
-    at = run * nodes + node
-    of_src = tl.load(att_src + run * width + column, mask=inside, other=0.0).to(ACC)
-    of_dst = tl.load(att_dst + run * width + column, mask=inside, other=0.0).to(ACC)
     if BIAS:
         b = tl.load(bias + run * width + column, mask=inside, other=0.0).to(ACC)
     for start in range(0, there, ROWS):
@@ -301,20 +315,14 @@ def score_nodes(
 
 @triton.jit(do_not_specialize=SIZES)
 def score_nodes_backward(
-    g, g_src, g_dst, x, att_src, att_dst, dh, sums, nodes, heads, channels, each,
+    g, g_src, g_dst, x, att_src, att_dst, dh, sums, nodes, heads, channels, per_program,
     ACC: tl.constexpr, ROWS: tl.constexpr, HEADS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """`sums` are ∂bias, ∂att_src and ∂att_dst; the third dimension of the grid is of columns."""
-    run, node, there = share(nodes, each)
-    blocks = tl.cdiv(channels, C)
-    head = tl.program_id(2) // blocks * HEADS + tl.arange(0, HEADS)
-    c = tl.program_id(2) % blocks * C + tl.arange(0, C)
-    inside = (head < heads)[:, None] & (c < channels)[None, :]
-    column = head[:, None] * channels + c[None, :]
+    """`sums` are ∂bias, ∂att_src and ∂att_dst."""
+    run, there, head, inside, column, at, of_src, of_dst = heads_tile(
+        att_src, att_dst, nodes, heads, channels, per_program, ACC, HEADS, C
+    )
     width = heads * channels
-    at = run * nodes + node
-    of_src = tl.load(att_src + run * width + column, mask=inside, other=0.0).to(ACC)
-    of_dst = tl.load(att_dst + run * width + column, mask=inside, other=0.0).to(ACC)
     to_bias = tl.zeros([ROWS, HEADS, C], dtype=ACC)
     to_src = tl.zeros([ROWS, HEADS, C], dtype=ACC)
     to_dst = tl.zeros([ROWS, HEADS, C], dtype=ACC)
@@ -341,10 +349,10 @@ def score_nodes_backward(
 
 @triton.jit(do_not_specialize=SIZES)
 def weight_gradient(
-    g, x, sums, nodes, width, features, s_x, each,
+    g, x, sums, nodes, width, features, s_x, per_program,
     ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
-    run, node, there = share(nodes, each)
+    run, node, there = rows_of(nodes, per_program)
     c = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     f = tl.arange(0, F)
     g += (run * nodes + node) * width
@@ -378,8 +386,8 @@ def adamw(
     theta = tl.load(parameters + at + n, mask=there, other=0.0)
     m += (g - m) * (1 - BETA1)
     v = v * BETA2 + g * g * (1 - BETA2)
-    below = tl.sqrt(v) / tl.load(root + run).to(ACC) + EPS
-    theta = theta * tl.load(decay + run).to(ACC) - m / below * tl.load(rate + run).to(ACC)
+    scale = tl.sqrt(v) / tl.load(root + run).to(ACC) + EPS
+    theta = theta * tl.load(decay + run).to(ACC) - m / scale * tl.load(rate + run).to(ACC)
     tl.store(mean + at + n, m, mask=there)
     tl.store(square + at + n, v, mask=there)
     tl.store(parameters + at + n, theta, mask=there)

@@ -8,20 +8,34 @@ Every tensor has a batch of B runs in front; where a run's values are shared, th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 Structure = Sequence[Tensor]
-"""rowptr, col, row, t_rowptr, t_row, t_slot, parts, t_parts of :class:`~pdgnn.ops.edges.Edges`."""
+"""The tensors of :class:`~pdgnn.ops.edges.Edges`, in the order of its fields."""
 DropoutState = tuple[Tensor, Tensor, Tensor, int]
 """p, seed, step and layer of :func:`dropout`."""
-Drop = Callable[[Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """To x, a_src, a_dst, w_edge (where given) and each z_e (where asked for)."""
 SINGLE = torch.float32
-KEEPS_BELOW = False
-"""Whether a form has an `attend_keeping`, which keeps more for :func:`attend_gradients`."""
+KEEPS_NEGATIVE_PART = False
+"""Whether :func:`attend` gives two more results where it is told to keep them for the gradients:
+Σ p m x and Σ p over the edges into each target whose z is not positive."""
+
+
+class AttentionInputs(NamedTuple):
+    """What :func:`attend` and its gradients take."""
+
+    x: Tensor  # [B, N, H, C]
+    a_src: Tensor  # [B, N, H]
+    a_dst: Tensor  # [B, targets, H]
+    edge_attr: Tensor | None  # [1 or B, E, F]
+    w_edge: Tensor | None  # [B, H, F]
+    mask: Tensor | None  # [B, E, H]
+    structure: Structure
+    slope: float  # of the LeakyReLU
 
 
 def segment_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
@@ -63,15 +77,9 @@ def edge_sum(values: Tensor, structure: Structure) -> Tensor:
     return segment_sum(values, row, rowptr.numel() - 1)
 
 
-def _logits(
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    structure: Structure,
-) -> Tensor:
+def _logits(inputs: AttentionInputs) -> Tensor:
     """z_e = a_src_j + a_dst_i + ⟨w_edge, f_e⟩ before the LeakyReLU, ``[B, E, H]``."""
-    _, col, row, *_ = structure
+    _, a_src, a_dst, edge_attr, w_edge, _, (_, col, row, *_), _ = inputs
     z = _wide(a_src)[:, col] + _wide(a_dst)[:, row]
     if edge_attr is not None and w_edge is not None:
         z = z + _wide(edge_attr) @ _wide(w_edge).transpose(1, 2)  # [1 or B, E, F] @ [B, F, H]
@@ -93,83 +101,54 @@ def _leaky(z: Tensor, slope: float) -> Tensor:
     return torch.where(z > 0, z, slope * z)
 
 
-def attend(
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    structure: Structure,
-    slope: float,
-) -> tuple[Tensor, Tensor]:
+def attend(inputs: AttentionInputs, keep: bool = False) -> tuple[Tensor, ...]:
     """out_i = Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j, and log Σ exp of the scores.
 
-    x ``[B, N, H, C]``, a_src ``[B, N, H]``, a_dst ``[B, targets, H]``, edge_attr
-    ``[1 or B, E, F]``, w_edge ``[B, H, F]``, mask ``[B, E, H]``.
+    With `keep`, and where KEEPS_NEGATIVE_PART, also what that describes.
     """
-    s = _leaky(_logits(a_src, a_dst, edge_attr, w_edge, structure), slope)
-    p, lse = _softmax(s, structure)
-    return spmm(x, p if mask is None else p * mask, structure), lse
+    structure, mask = inputs.structure, inputs.mask
+    p, lse = _softmax(_leaky(_logits(inputs), inputs.slope), structure)
+    return spmm(inputs.x, p if mask is None else p * mask, structure), lse
 
 
 def attend_backward(
-    g: Tensor,
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    lse: Tensor,
-    inner: Tensor,
-    structure: Structure,
-    slope: float,
+    g: Tensor, inputs: AttentionInputs, lse: Tensor, inner: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients to x, to a_src, and to each z_e ``[B, E, H]``.
 
     `inner` ``[B, targets, H]`` is ⟨g_i, out_i⟩ = Σ_e p_e ∂/∂p_e. With p_e = exp(s_e − lse_i):
     ∂s_e = p_e (m_e ⟨g_i, x_j⟩ − inner_i), ∂z_e = LeakyReLU′(z_e) ∂s_e, ∂x_j = Σ_e p_e m_e g_i.
     """
+    structure, slope = inputs.structure, inputs.slope
     _, col, row, t_rowptr, *_ = structure
-    z = _logits(a_src, a_dst, edge_attr, w_edge, structure)
+    z = _logits(inputs)
     p = (_leaky(z, slope) - lse[:, row]).exp()
-    m = torch.ones_like(p) if mask is None else mask
-    ds = p * (m * sddmm(g, x, structure) - inner[:, row])
+    m = torch.ones_like(p) if inputs.mask is None else inputs.mask
+    ds = p * (m * sddmm(g, inputs.x, structure) - inner[:, row])
     dz = torch.where(z > 0, ds, slope * ds)
     dx = spmm_transposed(g, p * m, structure)
     da_src = segment_sum(dz, col, t_rowptr.numel() - 1)
-    return dx, _kept_narrow(da_src, a_src), dz
+    return dx, _kept_narrow(da_src, inputs.a_src), dz
 
 
 def attend_gradients(
     g: Tensor,
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    edge_attr: Tensor | None,
-    w_edge: Tensor | None,
-    mask: Tensor | None,
-    out: Tensor,
-    lse: Tensor,
-    below: Tensor,
-    share: Tensor,
-    structure: Structure,
-    slope: float,
+    inputs: AttentionInputs,
+    kept: Sequence[Tensor],
     need_dz: bool,
     backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = attend_backward,
     summed: Callable[[Tensor, Structure], Tensor] = edge_sum,
 ) -> Gradients:
-    """All gradients of :func:`attend`; `backward` and `summed` are the forms to use.
+    """All gradients of :func:`attend`, of which `kept` is what it gave.
 
-    ∂a_dst_i = Σ_e ∂z_e over the edges into i, ∂w_edge = Σ_e ∂z_e f_e over all.
+    `backward` and `summed` are the forms to use. ∂a_dst_i = Σ_e ∂z_e over the edges into i,
+    ∂w_edge = Σ_e ∂z_e f_e over all.
     """
+    (out, lse, *_), attr = kept, inputs.edge_attr
     inner = (_wide(g) * out).sum(dim=-1)  # [B, targets, H]
-    dx, da_src, dz = backward(
-        g, x, a_src, a_dst, edge_attr, w_edge, mask, lse, inner, structure, slope
-    )
-    da_dst = _kept_narrow(summed(dz, structure), a_dst)
-    dw = None if edge_attr is None else dz.transpose(1, 2) @ edge_attr.to(dz.dtype)  # [B, H, F]
+    dx, da_src, dz = backward(g, inputs, lse, inner)
+    da_dst = _kept_narrow(summed(dz, inputs.structure), inputs.a_dst)
+    dw = None if attr is None else dz.transpose(1, 2) @ attr.to(dz.dtype)  # [B, H, F]
     return dx, da_src, da_dst, dw, dz
 
 
@@ -207,8 +186,8 @@ def _mix(x: Tensor) -> Tensor:
     return x ^ (x >> 16)
 
 
-def random_bits(seed: Tensor, step: Tensor, layer: int, size: int, first: int = 0) -> Tensor:
-    """24 random bits for `size` elements from the `first` on of each run, ``[B, size]``.
+def random_bits(seed: Tensor, step: Tensor, layer: int, size: int) -> Tensor:
+    """24 random bits for each of the `size` elements of each run, ``[B, size]``.
 
     They depend on the run's seed, the step, the layer and the element, not on the other runs.
     """
@@ -216,60 +195,47 @@ def random_bits(seed: Tensor, step: Tensor, layer: int, size: int, first: int = 
     key = _mix(_mix(_mix(low ^ 0x9E3779B9) ^ high) ^ (step & 0xFFFFFFFF))  # [B]
     key = _mix(key ^ (layer & 0xFFFFFFFF))[:, None]
     second = _mix(key ^ 0x85EBCA6B)
-    element = torch.arange(first, first + size, device=seed.device)[None]
+    element = torch.arange(size, device=seed.device)[None]
     bits = _mix((element & 0xFFFFFFFF) ^ key) ^ (element >> 32)
     return _mix((bits + second) & 0xFFFFFFFF) >> 8
 
 
-def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int, first: int = 0) -> Tensor:
+def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, layer: int) -> Tensor:
     """x where its random number in [0, 1) is at least p, scaled by 1 / (1 − p); else 0.
 
-    x ``[B, ...]``; p (float32) and seed (int64) ``[B]``; step ``[1]``. `first` is the number of the
-    first element of each run.
+    x ``[B, ...]``; p (float32) and seed (int64) ``[B]``; step ``[1]``.
     """
     flat = x.reshape(x.shape[0], -1)
-    number = random_bits(seed, step, layer, flat.shape[1], first).to(torch.float32) * 2.0**-24
+    number = random_bits(seed, step, layer, flat.shape[1]).to(torch.float32) * 2.0**-24
     keep = number >= p[:, None]
     scale = torch.where(p < 1, 1 / (1 - p), 0.0).to(x.dtype)
     return torch.where(keep, flat * scale[:, None], 0.0).reshape(x.shape)
 
 
-def _noised(h: Tensor, bias: Tensor, noise: DropoutState | None, row: int, drop: Drop) -> Tensor:
+def _dropped(h: Tensor, bias: Tensor, state: DropoutState | None) -> Tensor:
     u = h + bias[:, None]
-    return u if noise is None else drop(u, *noise, row * h.shape[2])
+    return u if state is None else dropout(u, *state)
 
 
 def activate(
-    h: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    noise: DropoutState | None,
-    row: int = 0,
-    drop: Drop = dropout,
+    h: Tensor, bias: Tensor, residual: Tensor | None, state: DropoutState | None
 ) -> Tensor:
     """What follows a matrix product h ``[B, N, D]``: u = dropout(h + bias), then GELU(u).
 
-    With a `residual` ``[B, N, D]`` it is residual + u instead. bias is ``[B, D]``; no `noise`, no
-    dropout. `row` is the number of the first row: a block of rows gets its part of the mask of all.
-    `drop` is the form of :func:`dropout` to use.
+    With a `residual` ``[B, N, D]`` it is residual + u instead. bias is ``[B, D]``; without a
+    `state` nothing is dropped.
     """
-    u = _noised(h, bias, noise, row, drop)
+    u = _dropped(h, bias, state)
     return torch.nn.functional.gelu(u) if residual is None else residual + u
 
 
 def activate_backward(
-    g: Tensor,
-    h: Tensor,
-    bias: Tensor,
-    gelu: bool,
-    noise: DropoutState | None,
-    row: int = 0,
-    drop: Drop = dropout,
+    g: Tensor, h: Tensor, bias: Tensor, gelu: bool, state: DropoutState | None
 ) -> tuple[Tensor, Tensor]:
     """Gradients to h ``[B, N, D]`` and to bias ``[B, D]``."""
     if gelu:
-        g = torch.ops.aten.gelu_backward(g, _noised(h, bias, noise, row, drop))
-    dh = g if noise is None else drop(g, *noise, row * h.shape[2])
+        g = torch.ops.aten.gelu_backward(g, _dropped(h, bias, state))
+    dh = g if state is None else dropout(g, *state)
     return dh.to(h.dtype), dh.sum(dim=1).to(bias.dtype)
 
 
@@ -358,5 +324,5 @@ def adamw_(
     grads = grads.to(parameters.dtype)
     mean.lerp_(grads, 1 - betas[0])
     square.mul_(betas[1]).addcmul_(grads, grads, value=1 - betas[1])
-    below = square.sqrt().div_(root).add_(eps)
-    parameters.mul_(decay).sub_(torch.div(mean, below, out=below).mul_(rate))
+    scale = square.sqrt().div_(root).add_(eps)
+    parameters.mul_(decay).sub_(torch.div(mean, scale, out=scale).mul_(rate))

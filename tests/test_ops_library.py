@@ -1,0 +1,103 @@
+"""What an op is declared with: results as they are announced, and what runs may share."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from ops_cases import Case, every_backend
+from pdgnn.ops import (
+    activate,
+    aggregate,
+    attend,
+    attend_dot,
+    dropout,
+    layer_norm,
+    library,
+    linear,
+    score_nodes,
+    use_backend,
+)
+
+OPS = {name for name in dir(library) if isinstance(getattr(library, name), torch._ops.OpOverload)}
+
+
+class Calls(TorchDispatchMode):
+    """Every call of an op of ours, with its results."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if function.namespace == "pdgnn":
+            self.seen.append(
+                (function, tree_map_only(torch.Tensor, torch.Tensor.detach, args), out)
+            )
+        return out
+
+
+def run_all(dtype: torch.dtype) -> None:
+    """Every op and its gradient; the residual and the features of edges are float32 at least."""
+    case, wide = Case(0), torch.promote_types(dtype, torch.float32)
+    edges = case.edges()
+
+    def new(*names, dtype=dtype):
+        return [t.to(dtype).requires_grad_() for t in case.tensors(*names)]
+
+    (x, q, k), (a_src, a_dst, attr, weight) = new("x", "q", "k"), new(
+        "a_src", "a_dst", "attr", "weight", dtype=wide
+    )  # fmt: skip
+    state = (torch.tensor(0.3), torch.tensor(7), torch.tensor(2))
+    w_edge, h, bias, src, dst = new("w_edge", "weight", "bias", "att", "att2")
+    results = [
+        aggregate(x, weight, edges),
+        aggregate(x.detach(), weight, edges),
+        attend(x, a_src, a_dst, edges),
+        attend(x, a_src, a_dst, edges, edge_attr=attr, w_edge=w_edge),
+        attend(x, a_src, a_dst, edges, edge_attr=attr.detach(), w_edge=w_edge),
+        attend_dot(q, k, x, edges, scale=0.5),
+        dropout(x, *state, layer=1),
+        activate(h, bias[0, :2], dropout=(*state, 1)),
+        activate(h, bias[0, :2], residual=weight, dropout=(*state, 1)),
+        *layer_norm(weight, bias[0, :2], bias[0, :2]),
+        *score_nodes(x, bias, src, dst),
+        *score_nodes(x, None, src, dst),
+        linear(h, w_edge),
+    ]
+    sum(t.float().sum() for t in results).backward()
+
+
+@every_backend
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_results_are_those_that_are_announced(backend, dtype):
+    with use_backend(backend), Calls() as calls:
+        run_all(dtype)
+    assert {function._opname for function, *_ in calls.seen} == OPS
+    mode = FakeTensorMode()
+    for function, args, out in calls.seen:
+        given = tree_map_only(torch.Tensor, mode.from_tensor, args)
+        with use_backend(backend), mode:
+            fake = function(*given)
+        one = isinstance(out, torch.Tensor)
+        for said, found in zip([fake] if one else fake, [out] if one else out, strict=True):
+            assert (said.shape, said.dtype) == (found.shape, found.dtype), function
+            assert said.stride() == found.stride(), function
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_all_runs_share_is_expanded_only_for_gradients_of_each(asked):
+    case = Case(0)
+    edges, (x, weight) = case.edges(), case.tensors("x", "weight")
+    runs = torch.stack([x, 2 * x, 3 * x])
+    with Calls() as calls:
+        args = (weight[None], edges.tensors(), True, asked)
+        torch.vmap(lambda x: library.aggregate_backward(x[None, :5], x[None], *args))(runs)
+    ((_, (g, batch, shared, *_), (dx, dw)),) = calls.seen
+    assert (len(g), len(batch), len(dx)) == (3, 3, 3)
+    assert len(shared) == (3 if asked else 1)
+    assert dw.shape == ((3, *weight.shape) if asked else (0,))
