@@ -177,6 +177,18 @@ def random_edges(nodes: int, count: int, device: str) -> Any:
     return replace(Edges.from_edge_index(index, num_nodes=nodes).trimmed(), order=None)
 
 
+def model_inputs(graph: Any, spec: Any, device: str = "cpu") -> dict[str, Any]:
+    """What the module of `spec` is called with on `graph`, in float32."""
+    import torch
+
+    from pdgnn.models import MODELS as REGISTRY
+
+    found = REGISTRY[spec.model].prepare(graph, torch.empty(0), spec)
+    return {
+        n: (v.float() if isinstance(v, torch.Tensor) else v).to(device) for n, v in found.items()
+    }
+
+
 def measure_missing(
     options: argparse.Namespace,
     cases: Iterable[Any],

@@ -123,14 +123,14 @@ def open_graph(name: str, device: str) -> tuple[Any, Any]:
         return edges, torch.rand(shape, generator=generator, device=device)
     from pdgnn.experiments.paper import scope
     from pdgnn.io.sources import open_source
-    from pdgnn.nn import prepare
+    from pdgnn.training import RunSpec
 
     base = name.removesuffix("-rewired")
     rewired = name != base
     alpha, gamma = scope("PD-GAT (rewired)" if rewired else "PD-GAT", base) or (0.5, 0.5)
-    graph = open_source(base).graph
-    inputs = prepare(graph, "pd-gat", alpha=alpha, gamma=gamma, rewired=rewired, device=device)
-    return inputs.edges, inputs.edge_attr
+    spec = RunSpec(dataset=base, model="pd-gat", alpha=alpha, gamma=gamma, rewired=rewired)
+    inputs = common.model_inputs(open_source(base).graph, spec, device)
+    return inputs["edges"], inputs["edge_attr"]
 
 
 def drawer(case: Case) -> Callable[..., Any]:

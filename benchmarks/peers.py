@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from torch_geometric.nn import GATConv, GCNConv
 
-from pdgnn.nn import build
-from pdgnn.nn.inputs import GraphInputs
-from pdgnn.training import Task
+from pdgnn.models import MODELS
+from pdgnn.training import RunSpec, Task
 from pdgnn.training.metrics import scores
 
 LR, DROPOUT, HEADS = 3e-5, 0.2, 8
@@ -62,14 +61,17 @@ class Net(nn.Module):
         return cast(Tensor, self.lin_out(self.norm_out(x)))
 
 
-def net_inputs(inputs: GraphInputs, *, sparse: bool = False) -> tuple[Tensor, Tensor | None]:
+def net_inputs(
+    inputs: dict[str, Any], device: str, *, sparse: bool = False
+) -> tuple[Tensor, Tensor | None]:
     """edge_index and the weights or features of edges; `sparse`: P as a torch.sparse matrix."""
-    edges = inputs.edges
-    if sparse and inputs.edge_weight is not None:
+    given = {name: value.to(device) for name, value in inputs.items()}
+    edges, weight = given["edges"], given.get("edge_weight")
+    if sparse and weight is not None:
         size = (edges.num_targets, edges.num_sources)
         rowptr, col = edges.rowptr.long(), edges.col.long()
-        return torch.sparse_csr_tensor(rowptr, col, inputs.edge_weight, size), None
-    on_edges = inputs.edge_attr if inputs.edge_weight is None else inputs.edge_weight
+        return torch.sparse_csr_tensor(rowptr, col, weight, size), None
+    on_edges = given.get("edge_attr") if weight is None else weight
     return torch.stack([edges.col, edges.row]).long(), on_edges
 
 
@@ -131,17 +133,11 @@ def copy_weights(net: Net, ours: Any) -> None:
         theirs.conv.bias.copy_(first.bias)
 
 
-def check(case: Any, task: Task, inputs: GraphInputs) -> bool:
+def check(case: Any, task: Task, inputs: dict[str, Any]) -> bool:
     """Whether the logits of both sides agree, with the same weights, without dropout."""
-    inputs = inputs.to(case.device)
-    ours: Any = build(
-        case.model,
-        task.x.shape[1],
-        task.out_channels,
-        hidden_channels=case.width,
-        depth=case.depth,
-        heads=HEADS,
-    )
+    sizes: dict[str, Any] = {"width": case.width, "depth": case.depth, "heads": HEADS}
+    spec = RunSpec(dataset=case.graph, model=case.model, **sizes)
+    ours: Any = MODELS[case.model].make(task.size, spec)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():  # norms too are of no special values
         for p in ours.parameters():
@@ -150,15 +146,16 @@ def check(case: Any, task: Task, inputs: GraphInputs) -> bool:
     copy_weights(net, ours)
     x = task.x.to(case.device)
     with torch.no_grad():
-        a = ours.eval().to(case.device)(x, inputs.edges, inputs.edge_weight, inputs.edge_attr)
+        own = {name: value.to(case.device) for name, value in inputs.items()}
+        a = ours.eval().to(case.device)(x, **own)
         sparse = case.side == "pyg-sparse"
-        b = net.eval().to(case.device)(x, *net_inputs(inputs, sparse=sparse))
+        b = net.eval().to(case.device)(x, *net_inputs(inputs, case.device, sparse=sparse))
     off = float((a - b).abs().max() / a.abs().max().clamp(min=1.0))
-    sizes = [sum(p.numel() for p in module.parameters()) for module in (ours, net)]
-    good = off <= 1e-4 and sizes[0] == sizes[1]
+    counts = [sum(p.numel() for p in module.parameters()) for module in (ours, net)]
+    good = off <= 1e-4 and counts[0] == counts[1]
     print(
         f"{case.graph:20} {case.model:7} {case.side:11} width {case.width}: logits differ by "
-        f"{off:.1e}, parameters {sizes[0]:,} and {sizes[1]:,}{'' if good else '  NOT THE SAME'}",
+        f"{off:.1e}, parameters {counts[0]:,} and {counts[1]:,}{'' if good else '  NOT THE SAME'}",
         flush=True,
     )
     return good

@@ -54,7 +54,9 @@ def training_step(case: Case) -> Callable[[], None]:
     import torch
     from torch.nn import functional as F  # noqa: N812
 
-    from pdgnn.nn import build
+    from pdgnn.models import MODELS as REGISTRY
+    from pdgnn.models import Size
+    from pdgnn.training import RunSpec
 
     nodes = max(1, case.edges // PER_NODE)
     edges = common.random_edges(nodes, case.edges, case.device)
@@ -64,8 +66,9 @@ def training_step(case: Case) -> Callable[[], None]:
     y = torch.randint(CLASSES, (nodes,), generator=generator, device=case.device)
     weight = draw(case.edges) if case.model == "pd-gcn" else None
     attr = draw(case.edges, ON_EDGES) if case.model == "pd-gat" else None
-    sizes = {"hidden_channels": case.width, "depth": case.depth, "heads": case.heads}
-    model = build(case.model, FEATURES, CLASSES, **sizes).to(case.device).train()
+    sizes: dict[str, Any] = {"width": case.width, "depth": case.depth, "heads": case.heads}
+    spec = RunSpec(dataset="random", model=case.model, **sizes)
+    model = REGISTRY[case.model].make(Size(FEATURES, CLASSES), spec).to(case.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step() -> None:

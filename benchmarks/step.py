@@ -72,7 +72,7 @@ def by_kind(kernels: Iterable[tuple[str, float, int]]) -> dict[str, dict[str, fl
 def measure(case: Case, least: float) -> Row:
     import torch
 
-    from pdgnn.nn import prepare
+    from pdgnn.models import MODELS as REGISTRY
     from pdgnn.training import RunSpec, Task
     from pdgnn.training.group import Group
     from pdgnn.training.loop import captured_step
@@ -83,8 +83,9 @@ def measure(case: Case, least: float) -> Row:
         RunSpec(dataset=case.graph, model=case.model, split=i, seed=i, **SCOPE, **sizes)
         for i in range(RUNS)
     ]
-    inputs = prepare(task.graph, case.model, **SCOPE)
-    step = captured_step(Group(specs, task, [inputs] * RUNS, device=torch.device(case.device)))
+    inputs = [common.model_inputs(task.graph, specs[0])] * RUNS
+    model, device = REGISTRY[case.model], torch.device(case.device)
+    step = captured_step(Group(specs, model, task, inputs, device=device))
     seconds = common.seconds_of(step, case.device, least=least)
     return {"seconds": seconds, "kinds": by_kind(profiled(step))}
 

@@ -71,13 +71,12 @@ class Clock:
 def open_case(case: Case, graph: str) -> tuple[Any, Any]:
     """The task, and the inputs of the model."""
     from pdgnn.experiments.paper import scope
-    from pdgnn.nn import prepare
-    from pdgnn.training import Task
+    from pdgnn.training import RunSpec, Task
 
     task = Task.open(graph)
     alpha, gamma = scope(MODELS[case.model], graph) or (0.5, 0.5)
-    inputs = prepare(task.graph, case.model, alpha=alpha, gamma=gamma)
-    return task, inputs
+    spec = RunSpec(dataset=graph, model=case.model, alpha=alpha, gamma=gamma)
+    return task, common.model_inputs(task.graph, spec)
 
 
 def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple[Any, int]]:
@@ -85,6 +84,7 @@ def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple
     import torch
 
     from pdgnn.devices import at_most_threads
+    from pdgnn.models import MODELS as REGISTRY
     from pdgnn.training.group import Group
     from pdgnn.training.loop import captured_step, runs_that_fit
     from pdgnn.training.spec import RunSpec
@@ -104,7 +104,8 @@ def our_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tuple
     ]
 
     def group(chunk: list[RunSpec]) -> Group:
-        return Group(chunk, task, [inputs] * len(chunk), device=device)
+        model = REGISTRY[case.model]
+        return Group(chunk, model, task, [inputs] * len(chunk), device=device)
 
     at_once = 1
     if case.device == "cuda":
@@ -128,7 +129,7 @@ def peer_steps(case: Case, task: Any, inputs: Any, splits: int) -> Iterator[tupl
 
     torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
     sparse = case.side == "pyg-sparse"
-    edges, on_edges = peers.net_inputs(inputs.to(case.device), sparse=sparse)
+    edges, on_edges = peers.net_inputs(inputs, case.device, sparse=sparse)
     for split in range(splits):
         torch.manual_seed(split)
         net = peers.Net(case.model, (task.x.shape[1], case.width, task.out_channels), case.depth)
