@@ -237,13 +237,23 @@ def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def copy_to_readme(script: str, text: str, readme: Path = ROOT / "README.md") -> None:
-    """Put `text` between the two marks that the README has for `script`."""
-    begin, end = f"<!-- benchmarks/{script} --table -->", "<!-- end -->"
-    head, found, rest = readme.read_text(encoding="utf-8").partition(begin)
+    """Put `text` between the two marks that the file has for `script`."""
+    copied = between_marks(f"benchmarks/{script} --table", text, readme.read_text(encoding="utf-8"))
+    if copied is None:
+        raise SystemExit(f"{readme} has no place for the table of {script}; give it the marks")
+    readme.write_text(copied, encoding="utf-8")
+
+
+def between_marks(name: str, text: str, page: str) -> str | None:
+    """`page` with `text` between ``<!-- name -->`` and ``<!-- end -->``; None if it lacks them.
+
+    >>> between_marks("a", "new", "x <!-- a --> old <!-- end --> y")
+    'x <!-- a -->\\nnew\\n<!-- end --> y'
+    """
+    begin, end = f"<!-- {name} -->", "<!-- end -->"
+    head, found, rest = page.partition(begin)
     _, closed, tail = rest.partition(end)
-    if not found or not closed:
-        raise SystemExit(f"{readme} has no place for the table; give it {begin} and {end}")
-    readme.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+    return f"{head}{begin}\n{text}\n{end}{tail}" if found and closed else None
 
 
 def names(known: Iterable[str]) -> Callable[[str], list[str]]:

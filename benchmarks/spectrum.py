@@ -9,7 +9,7 @@ Every measurement runs in a process of its own, so that a peer that does not ret
 timed. The peers get the largest component, on which their answer means something; pdgnn gets the
 whole graph. A run under a second is repeated for two seconds and the median taken.
 Results are kept in ``results/spectrum.json`` with the machine, the versions and the command, and
-``--readme`` copies the table into the README.
+``--readme FILE`` copies the table between its marks.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--again", action="store_true", help="measure anew what is there already")
     parser.add_argument("--table", action="store_true", help="print what was measured, run nothing")
-    parser.add_argument("--readme", action="store_true", help="copy the table into the README")
+    parser.add_argument("--readme", type=Path, help="copy the table between the marks of a file")
     parser.add_argument("--child", nargs=2, metavar=("GRAPH", "METHOD"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -255,7 +255,7 @@ def main() -> None:
     where = own if any(r["machine"] == own for r in rows) else rows[0]["machine"]
     print(f"{where}\n\n{table(rows, where)}")
     if options.readme:
-        common.copy_to_readme(SCRIPT, table(rows, where))
+        common.copy_to_readme(SCRIPT, table(rows, where), options.readme)
 
 
 if __name__ == "__main__":

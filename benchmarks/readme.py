@@ -1,0 +1,89 @@
+"""The three small tables of the README, printed from ``results/``.
+
+python benchmarks/readme.py          # prints them
+python benchmarks/readme.py --write  # puts them into README.md
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import common
+import spectrum
+import user_model
+from pdgnn.experiments.provenance import read_rows
+
+MARK = "benchmarks/readme.py"
+
+
+def spectrum_table() -> str:
+    """Seconds for λ1 and φ, and of the best peer that returned with an answer."""
+    rows = read_rows(common.RESULTS / "spectrum.json")
+    found = {(r["graph"], r["method"]): r for r in rows if r["method"] != "cuda"}
+    lines = []
+    for graph in spectrum.GRAPHS:
+        own = found.get((graph, "pdgnn"))
+        if own is None or own["seconds"] is None:
+            continue
+        peers = [found[graph, p] for p in spectrum.PEERS if (graph, p) in found]
+        able = [p for p in peers if p["seconds"] and p["residual"] < own["eigenvalue"]]
+        best = min(able, key=lambda p: float(p["seconds"]), default=None)
+        size = [f"{own['nodes']:,}", f"{own['edges']:,}"]
+        lines.append([graph, *size, f"{own['seconds']:.3g}", *_peer(best, own)])
+    heads = ["graph", "nodes", "edges", "pdgnn", "best peer", "which", "peer / pdgnn"]
+    return common.markdown(heads, lines)
+
+
+def _peer(best: Any, own: Any) -> list[str]:
+    if best is None:
+        return ["none returned", "", ""]
+    ratio = best["seconds"] / own["seconds"]
+    return [f"{best['seconds']:.3g}", best["method"], f"{ratio:.1f}"]
+
+
+def training_table() -> str:
+    """Seconds of the whole protocol on a GPU in bfloat16."""
+    rows = read_rows(common.RESULTS / "training.json")
+    same = {"device": "cuda", "precision": "bfloat16", "model": "pd-gat", "width": 512}
+    wanted = [r for r in common.alike(rows, same) if r["seconds"] is not None]
+    found = {(r["graph"], r["side"]): r["seconds"] for r in wanted}
+    lines = [
+        [graph, common.number(own), common.number(peer), f"{peer / own:.1f}"]
+        for graph in dict.fromkeys(r["graph"] for r in wanted)
+        if (own := found.get((graph, "pdgnn"))) and (peer := found.get((graph, "pyg")))
+    ]
+    return common.markdown(["graph", "pdgnn", "PyG", "PyG / pdgnn"], lines)
+
+
+def user_table() -> str:
+    """Seconds of a model of one's own, and of a plain loop."""
+    return user_model.table(read_rows(common.RESULTS / "user_model.json"))
+
+
+TABLES = {"spectrum": spectrum_table, "training": training_table, "user-model": user_table}
+
+
+def filled(page: str) -> str:
+    """The README with the tables between their marks."""
+    for name, make in TABLES.items():
+        copied = common.between_marks(f"{MARK} {name}", make(), page)
+        if copied is None:
+            raise SystemExit(f"the README has no marks for the table {name}")
+        page = copied
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="put them into README.md")
+    options = parser.parse_args()
+    if not options.write:
+        print("\n\n".join(make() for make in TABLES.values()))
+        return
+    readme = common.ROOT / "README.md"
+    readme.write_text(filled(readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
