@@ -62,6 +62,7 @@ def measure(case: Case, loop_runs: int) -> Row:
     scores = [example["by_hand"](task, spec, case.device) for spec in specs[:loop_runs]]
     loop = (time.perf_counter() - begun) * len(specs) / loop_runs
     return {
+        "command": f"python benchmarks/user_model.py --graphs {case.graph} --device {case.device}",
         "runs": len(specs),
         "loop_runs": loop_runs,
         "seconds": ours,

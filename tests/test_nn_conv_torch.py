@@ -203,6 +203,7 @@ def test_no_step_looks_at_values_of_edges(kind, valued):
         assert conv(fake.from_tensor(normal(5, 2)), own, values).shape[0] == 5
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("few", [0, conv_gcn.FEW_NUMBERS])
 def test_no_step_of_diffusion_waits_for_the_gpu_on_an_edge_index(few, monkeypatch):

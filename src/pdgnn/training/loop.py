@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -168,7 +169,12 @@ def captured_step(group: Group) -> Callable[[], Any]:
             stacklevel=2,
         )
         return group.train_step
-    return graph.replay
+    return partial(_replay, graph, group)
+
+
+def _replay(graph: torch.cuda.CUDAGraph, group: Group) -> None:
+    """Take the captured step; `group` is an argument so that its tensors live as long."""
+    graph.replay()
 
 
 def _wait(device: torch.device) -> None:
