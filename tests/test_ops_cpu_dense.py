@@ -266,7 +266,7 @@ def test_results_do_not_depend_on_parts_or_threads(dtype, n, width):
     assert all(map(torch.equal, found[:-9], whole[:-9]))
     torch.testing.assert_close(found[-9:], whole[-9:])  # torch sums the norm's gradients by thread
     for parts in (3, 1000):
-        with in_parts(parts):
+        with on_threads(1), in_parts(parts):
             assert all(map(torch.equal, everything(tensors, state), whole))
 
 

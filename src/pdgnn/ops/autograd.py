@@ -207,11 +207,9 @@ class LayerNorm(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, weight, *_ = inputs
-        _, _, mean, scale = output
-        ctx.mark_non_differentiable(mean, scale)
+        ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, weight, mean, scale)
+        ctx.save_for_backward(*inputs[:2], *output[2:])  # x, weight, mean and scale
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -255,17 +253,15 @@ class ScoreNodes(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        x, a_src, a_dst = library.score_nodes(h, bias, att_src, att_dst)
+    def forward(h: Tensor, bias: Tensor | None, *att: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, a_src, a_dst = library.score_nodes(h, bias, *att)
         return h.view_as(h) if bias is None else x, a_src, a_dst
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        h, bias, att_src, att_dst = inputs
+        h, bias, *att = inputs
         ctx.biased = bias is not None
-        ctx.save_for_backward(output[0] if ctx.biased else h, att_src, att_dst)
+        ctx.save_for_backward(output[0] if ctx.biased else h, *att)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

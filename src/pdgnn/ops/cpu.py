@@ -38,17 +38,12 @@ def spmm_transposed(g: Tensor, weight: Tensor, structure: Structure) -> Tensor:
 
 
 def _spmm(x: Tensor, weight: Tensor, layout: Arrays) -> Tensor:
-    dtype = _dtype(x, weight)
+    dtype, shape = _dtype(x, weight), x.shape
     if weight.shape[2] == 1:  # heads that share their weights are as good as one
-        flat = _spmm_per_head(x.flatten(2)[:, :, None], weight, layout, dtype)
-        return flat.reshape(x.shape[0], -1, *x.shape[2:])
-    return _spmm_per_head(x, weight, layout, dtype)
-
-
-def _spmm_per_head(x: Tensor, weight: Tensor, layout: Arrays, dtype: torch.dtype) -> Tensor:
+        x = x.flatten(2)[:, :, None]
     out = _rows_like(x, layout, dtype)
     _run(kernels.spmm, _work(x, layout), layout, _arrays(dtype, x, weight), out)
-    return out
+    return out.view(*out.shape[:2], *shape[2:])
 
 
 def sddmm(g: Tensor, x: Tensor, structure: Structure) -> Tensor:
@@ -69,7 +64,7 @@ def edge_sum(values: Tensor, structure: Structure) -> Tensor:
 
 def attend(inputs: AttentionInputs, keep: bool = False) -> tuple[Tensor, Tensor]:
     """Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j and log Σ exp: :func:`pdgnn.ops.reference.attend`."""
-    x, layout, dtype = inputs.x, _by_target(inputs.structure), _attention_dtype(inputs)
+    x, layout, dtype = inputs.x, _by_target(inputs.structure), _dtype(*inputs[:5])
     arrays = (*_attention_arrays(inputs, dtype), _scalar(inputs.slope, dtype))
     out, top, total = _softmax_state(x, layout, dtype)
     _run(kernels.attend, _work(x, layout), layout, arrays, out, top, total)
@@ -81,11 +76,11 @@ def attend_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients to x, to a_src, and to each z_e: :func:`pdgnn.ops.reference.attend_backward`."""
     x, layout = inputs.x, _by_source(inputs.structure)
-    dtype = torch.promote_types(_attention_dtype(inputs), _dtype(g, lse))
-    arrays = (*_arrays(dtype, g), *_attention_arrays(inputs, dtype), *_arrays(dtype, lse, inner))
+    dtype = _dtype(g, lse, *inputs[:5])
+    first, last = _arrays(dtype, g), (*_arrays(dtype, lse, inner), _scalar(inputs.slope, dtype))
+    arrays = (*first, *_attention_arrays(inputs, dtype), *last)
     dx, da_src = _rows_like(x, layout, dtype), _rows_like(inputs.a_src, layout, dtype)
     dz = _edges_like(x, layout, dtype)
-    arrays = (*arrays, _scalar(inputs.slope, dtype))
     _run(kernels.attend_backward, _work(x, layout), layout, arrays, dx, da_src, dz)
     return dx, da_src, dz
 
@@ -152,10 +147,6 @@ def _arrays(dtype: torch.dtype, *tensors: Tensor) -> Arrays:
 def _scalar(value: float, dtype: torch.dtype) -> np.floating[Any]:
     """A number that leaves sums in this type."""
     return np.float32(value) if dtype == torch.float32 else np.float64(value)
-
-
-def _attention_dtype(inputs: AttentionInputs) -> torch.dtype:
-    return _dtype(*inputs[:5])
 
 
 def _attention_arrays(inputs: AttentionInputs, dtype: torch.dtype) -> Arrays:

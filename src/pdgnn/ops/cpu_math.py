@@ -15,8 +15,6 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-__all__ = ["exp", "normal"]
-
 
 def exp(x: float) -> float:
     """e^x for x <= 1, and 0 where a float32 is no normal number. NaN stays NaN."""

@@ -16,22 +16,19 @@ from pdgnn.errors import InputError
 from pdgnn.ops import autograd
 from pdgnn.ops.edges import Edges
 
-__all__ = [
-    "activate",
-    "aggregate",
-    "attend",
-    "attend_dot",
-    "attend_nodes",
-    "dropout",
-    "layer_norm",
-    "linear",
-    "score_nodes",
-]
 
-
-# a batch of one is taken off by squeeze: the gradient of an index is written into zeros
 def _apply(function: Any, *args: Any) -> Any:
     return function.apply(*args) if torch.is_grad_enabled() else function.forward(*args)
+
+
+def _first(function: Any, *args: Any) -> Tensor:
+    """The first result for one run, without the batch in front.
+
+    Taken off by squeeze, as the gradient of an index is written into zeros.
+    """
+    out = _apply(function, *args)
+    first: Tensor = out if isinstance(out, Tensor) else out[0]
+    return first.squeeze(0)
 
 
 def aggregate(x: Tensor, weight: Tensor, edges: Edges) -> Tensor:
@@ -44,8 +41,7 @@ def aggregate(x: Tensor, weight: Tensor, edges: Edges) -> Tensor:
     >>> aggregate(x, torch.tensor([[0.5], [0.25]]), edges).flatten().tolist()
     [2.0, 0.0, 0.0]
     """
-    out: Tensor = _apply(autograd.Aggregate, x[None], weight[None], *edges.tensors())
-    return out.squeeze(0)
+    return _first(autograd.Aggregate, x[None], weight[None], *edges.tensors())
 
 
 def attend(
@@ -74,11 +70,8 @@ def attend(
     batched = [None if t is None else t[None] for t in (edge_attr, w_edge, mask)]
     wide = torch.promote_types(a_src.dtype, torch.float32)
     scores, keep = (a_src[None].to(wide), a_dst[None].to(wide)), torch.is_grad_enabled()
-    out, *_ = _apply(
-        autograd.Attend, x[None], *scores, *batched, negative_slope, keep, *edges.tensors()
-    )
-    result: Tensor = out.squeeze(0)
-    return result
+    rest = (negative_slope, keep, *edges.tensors())
+    return _first(autograd.Attend, x[None], *scores, *batched, *rest)
 
 
 def attend_nodes(
@@ -107,7 +100,7 @@ def attend_nodes(
     x = h.view(1, h.shape[0], *att_src.shape[1:])  # [1, N, H, C]
     rest = (attr, w_edge, mask, negative_slope, torch.is_grad_enabled())
     out, *_ = _apply(autograd.AttendNodes, x, att_src, att_dst, *rest, *edges.tensors())
-    result: Tensor = out.view(-1, h.shape[1])
+    result: Tensor = out.view(-1, h.shape[1])  # one step, with which the batch goes too
     return result
 
 
@@ -121,9 +114,7 @@ def attend_dot(q: Tensor, k: Tensor, v: Tensor, edges: Edges, *, scale: float) -
 
     q ``[targets, H, C]``, k and v ``[N, H, C]``.
     """
-    out, _ = _apply(autograd.AttendDot, q[None], k[None], v[None], scale, *edges.tensors())
-    result: Tensor = out.squeeze(0)
-    return result
+    return _first(autograd.AttendDot, q[None], k[None], v[None], scale, *edges.tensors())
 
 
 def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, *, layer: int) -> Tensor:
@@ -135,8 +126,7 @@ def dropout(x: Tensor, p: Tensor, seed: Tensor, step: Tensor, *, layer: int) -> 
     >>> dropout(torch.ones(8), *one, layer=1).tolist()
     [2.0, 0.0, 0.0, 2.0, 2.0, 0.0, 2.0, 0.0]
     """
-    out: Tensor = _apply(autograd.Dropout, x[None], p[None], seed[None], step[None], layer)
-    return out.squeeze(0)
+    return _first(autograd.Dropout, x[None], p[None], seed[None], step[None], layer)
 
 
 def activate(
@@ -156,8 +146,7 @@ def activate(
     """
     rate, seed, step, layer = (None, None, None, 0) if dropout is None else dropout
     tensors = [None if t is None else t[None] for t in (h, bias, residual, rate, seed, step)]
-    out: Tensor = _apply(autograd.Activate, *tensors, layer)
-    return out.squeeze(0)
+    return _first(autograd.Activate, *tensors, layer)
 
 
 def layer_norm(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -64,8 +64,7 @@ def op(*, like: str | Callable[..., Any], shared: str = "") -> Callable[[Op], Op
 
         register_fake(made, fake)
         register_vmap(made, batched)
-        declared: Op = made
-        return declared
+        return cast(Op, made)
 
     return declare
 

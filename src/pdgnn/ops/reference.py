@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import leaky_relu
 
 Structure = Sequence[Tensor]
 """The tensors of :class:`~pdgnn.ops.edges.Edges`, in the order of its fields."""
@@ -19,7 +20,6 @@ DropoutState = tuple[Tensor, Tensor, Tensor, int]
 """p, seed, step and layer of :func:`dropout`."""
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 """To x, a_src, a_dst, w_edge (where given) and each z_e (where asked for)."""
-SINGLE = torch.float32
 KEEPS_NEGATIVE_PART = False
 """Whether :func:`attend` gives two more results where it is told to keep them for the gradients:
 Σ p m x and Σ p over the edges into each target whose z is not positive."""
@@ -45,12 +45,12 @@ def segment_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
 
 
 def _wide(values: Tensor) -> Tensor:
-    return values.to(torch.promote_types(values.dtype, SINGLE))
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def _kept_narrow(values: Tensor, like: Tensor) -> Tensor:
     """Back in the type of `like` where that is narrower than float32."""
-    return values.to(like.dtype) if like.dtype.itemsize < SINGLE.itemsize else values
+    return values.to(like.dtype) if like.dtype.itemsize < torch.float32.itemsize else values
 
 
 def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
@@ -97,17 +97,13 @@ def _softmax(s: Tensor, structure: Structure) -> tuple[Tensor, Tensor]:
     return (s - lse[:, row]).exp(), lse
 
 
-def _leaky(z: Tensor, slope: float) -> Tensor:
-    return torch.where(z > 0, z, slope * z)
-
-
 def attend(inputs: AttentionInputs, keep: bool = False) -> tuple[Tensor, ...]:
     """out_i = Σ_e softmax_e(LeakyReLU(z_e)) m_e x_j, and log Σ exp of the scores.
 
     With `keep`, and where KEEPS_NEGATIVE_PART, also what that describes.
     """
     structure, mask = inputs.structure, inputs.mask
-    p, lse = _softmax(_leaky(_logits(inputs), inputs.slope), structure)
+    p, lse = _softmax(leaky_relu(_logits(inputs), inputs.slope), structure)
     return spmm(inputs.x, p if mask is None else p * mask, structure), lse
 
 
@@ -122,7 +118,7 @@ def attend_backward(
     structure, slope = inputs.structure, inputs.slope
     _, col, row, t_rowptr, *_ = structure
     z = _logits(inputs)
-    p = (_leaky(z, slope) - lse[:, row]).exp()
+    p = (leaky_relu(z, slope) - lse[:, row]).exp()
     m = torch.ones_like(p) if inputs.mask is None else inputs.mask
     ds = p * (m * sddmm(g, inputs.x, structure) - inner[:, row])
     dz = torch.where(z > 0, ds, slope * ds)
