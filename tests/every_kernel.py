@@ -20,7 +20,6 @@ from pdgnn.ops import (
     attend_dot,
     dropout,
     layer_norm,
-    linear,
     score_nodes,
 )
 from pdgnn.ops.backends import kernels_for
@@ -80,8 +79,6 @@ def rows(new: Values, nodes: int, heads: int, channels: int) -> None:
     of_heads = (new(heads, channels) for _ in range(3))
     x, a_src, a_dst = score_nodes(new(nodes, heads, channels), *of_heads)
     (x.sum() + a_src.sum() + a_dst.sum()).backward()
-    for features in (1, 7, 16):
-        linear(new(nodes, features), new(width, features)).sum().backward()
 
 
 def adamw(new: Values) -> None:

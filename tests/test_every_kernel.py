@@ -27,5 +27,5 @@ def test_every_kernel_is_launched(monkeypatch, capsys):
     with use_backend("gpu"):
         every_kernel.main("cpu")
     assert seen == written
-    assert {"attend_backward", "weight_gradient", "adamw"} < written
+    assert {"attend_backward", "adamw"} < written
     assert capsys.readouterr().out == "every kernel ran\n"

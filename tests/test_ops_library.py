@@ -17,7 +17,6 @@ from pdgnn.ops import (
     dropout,
     layer_norm,
     library,
-    linear,
     score_nodes,
     use_backend,
 )
@@ -67,7 +66,6 @@ def run_all(dtype: torch.dtype) -> None:
         *layer_norm(weight, bias[0, :2], bias[0, :2]),
         *score_nodes(x, bias, src, dst),
         *score_nodes(x, None, src, dst),
-        linear(h, w_edge),
     ]
     sum(t.float().sum() for t in results).backward()
 

@@ -27,10 +27,6 @@ __all__ = [
     "ScoreNodes",
 ]
 
-FEW = 16
-"""Features of a node up to which a kernel beats the product for the gradient to the weights: cuBLAS
-does not split its sum over the nodes."""
-
 
 class Aggregate(torch.autograd.Function):
     generate_vmap_rule = True
@@ -238,15 +234,7 @@ class Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         need_x, need_weight = ctx.needs_input_grad
         dx = torch.mm(grads[0], weight) if need_x else None
-        return dx, _weight_gradient(grads[0], x) if need_weight else None
-
-
-def _weight_gradient(g: Tensor, x: Tensor) -> Tensor:
-    """gᵀ x."""
-    if x.shape[1] > FEW:
-        return torch.mm(g.T, x)
-    out: Tensor = library.weight_gradient(g[None], x[None])
-    return out.squeeze(0)
+        return dx, torch.mm(grads[0].T, x) if need_weight else None
 
 
 class ScoreNodes(torch.autograd.Function):

@@ -30,7 +30,6 @@ SHAPES = {
     "layer_norm_backward": (512, 1, 16),
     "score_nodes": (512, 1, 28),
     "score_nodes_backward": (512, 2, 14),
-    "weight_gradient": (512, 1, 20),
 }
 """Entries of a tile, the warps that it is for, and how many programs of a multiprocessor the nodes
 are dealt out to: mostly as many as its registers hold, so that all begin and end together. The
@@ -245,24 +244,6 @@ def score_nodes_backward(
     )  # fmt: skip
     db, d_src, d_dst = sums.permute(2, 0, 1, 3, 4).sum(dim=2).to(att_src.dtype)  # [B, H, C]
     return dh, db, d_src, d_dst
-
-
-def weight_gradient(g: Tensor, x: Tensor) -> Tensor:
-    """Σ_n g_nd x_nf for few features; see :func:`pdgnn.ops.reference.weight_gradient`."""
-    g, x = g.contiguous(), x.contiguous()
-    (runs, nodes, width), features = g.shape, x.shape[2]
-    columns, f = min(power_of_2(width), WIDE // 4), power_of_2(features)
-    # a lane holds as many sums as there are features; beyond 8 it has room for fewer rows
-    held = columns * max(1, f // 8)
-    shape = _shape("weight_gradient", nodes, runs, held, cdiv(width, columns))
-    sums = g.new_empty(runs, shape.grid[0], width, features, dtype=wide_type(g))
-    launch(
-        kernels.weight_gradient, shape.grid,
-        g, x, sums, nodes, width, features, 0 if len(x) == 1 else nodes * features,
-        shape.per_program,
-        ACC=acc(g), ROWS=shape.rows, COLUMNS=columns, F=f, num_warps=shape.warps,
-    )  # fmt: skip
-    return sums.sum(dim=1).to(g.dtype)
 
 
 def adamw_(

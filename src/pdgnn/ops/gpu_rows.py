@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-SIZES = ("s_step", "s_x", "layer", "nodes", "per_program")
+SIZES = ("s_step", "layer", "nodes", "per_program")
 """Arguments whose values no compilation depends on."""
 
 
@@ -345,28 +345,6 @@ def score_nodes_backward(
     tl.store(sums + place, tl.sum(to_bias, axis=0), mask=inside)
     tl.store(sums + place + width, tl.sum(to_src, axis=0), mask=inside)
     tl.store(sums + place + 2 * width, tl.sum(to_dst, axis=0), mask=inside)
-
-
-@triton.jit(do_not_specialize=SIZES)
-def weight_gradient(
-    g, x, sums, nodes, width, features, s_x, per_program,
-    ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, F: tl.constexpr,
-):  # fmt: skip
-    run, node, there = rows_of(nodes, per_program)
-    c = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
-    f = tl.arange(0, F)
-    g += (run * nodes + node) * width
-    x += run * s_x + node * features
-    total = tl.zeros([F, COLUMNS], dtype=ACC)
-    for start in range(0, there, ROWS):
-        row = start + tl.arange(0, ROWS)
-        here = (row < there)[:, None]
-        u = tl.load(g + row[:, None] * width + c[None, :], here & (c < width)[None, :], other=0.0)
-        v = tl.load(x + row[:, None] * features + f[None, :], here & (f < features)[None, :], 0.0)
-        total += tl.sum(v.to(ACC)[:, :, None] * u.to(ACC)[:, None, :], axis=0)
-    place = (run * tl.num_programs(0) + tl.program_id(0)) * width * features
-    place += c[None, :] * features + f[:, None]
-    tl.store(sums + place, total, mask=(c < width)[None, :] & (f < features)[:, None])
 
 
 @triton.jit(do_not_specialize=SIZES)

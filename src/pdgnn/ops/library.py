@@ -317,13 +317,3 @@ def score_nodes_backward(
     given = (g, g_src, g_dst, x, att_src, att_dst)
     dh, dbias, d_src, d_dst = kernels_for(x).score_nodes_backward(*given)
     return dh, dbias, d_src, d_dst
-
-
-def _weight_like(g: Tensor, x: Tensor) -> Tensor:
-    return g.new_empty(g.shape[0], g.shape[2], x.shape[2])
-
-
-@op(like=_weight_like, shared="x")
-def weight_gradient(g: Tensor, x: Tensor) -> Tensor:
-    out: Tensor = kernels_for(g).weight_gradient(g, x)
-    return out

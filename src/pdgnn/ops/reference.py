@@ -292,14 +292,6 @@ def score_nodes_backward(
     return dh.to(g.dtype), dh.sum(dim=1).to(att_src.dtype), of_src, of_dst
 
 
-def weight_gradient(g: Tensor, x: Tensor) -> Tensor:
-    """W' = gᵀ x, the gradient to W of y = x Wᵀ: ``[B, N, D]`` and ``[1 or B, N, F]``.
-
-    Gives ``[B, D, F]``, sums over all nodes of g_nd x_nf.
-    """
-    return torch.matmul(_wide(g).mT, _wide(x)).to(g.dtype)
-
-
 def adamw_(
     parameters: Tensor,
     mean: Tensor,
