@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import nn
 
-from pdgnn import Graph
+from pdgnn import Graph, models
 from pdgnn.models import MODELS, Size
-from pdgnn.nn import graph_inputs
-from pdgnn.rewiring import rewire
-from pdgnn.spectrum import eigenpairs
 from pdgnn.training import Progress, RunResult, RunSpec, Task, train
 
 
@@ -63,30 +63,25 @@ def build(name: str, in_channels: int, out_channels: int, **fields) -> nn.Module
 
 
 def prepare(
-    g: Graph,
-    name: str,
-    *,
-    alpha: float = 1.0,
-    gamma: float = 1.0,
-    rewired: bool = False,
-    reach: str = "all",
-    phi=None,
-    dtype: torch.dtype = torch.float32,
+    g: Graph, name: str, *, phi=None, dtype: torch.dtype = torch.float32, **fields
 ) -> SimpleNamespace:
-    """Its inputs on `g`, made by hand: edges, edge_weight and edge_attr (or None), and the graph."""
-    asked = MODELS[name].inputs.keywords
-    if phi is None and (rewired or asked["features"]):
-        phi = eigenpairs(g, gamma=gamma).eigenvectors(alpha)[:, 0]
-    graph = rewire(g, reach=reach, phi=phi) if rewired else g
-    found = graph_inputs(
-        graph,
-        loops=asked["loops"],
-        weight=asked["weight"],
-        scope=(alpha, gamma),
-        phi=phi if asked["features"] else None,
-    )
+    """Its inputs on `g`: edges, edge_weight and edge_attr (or None), and the graph they are of.
+
+    A `phi` takes the place of the eigenvector.
+    """
+    model, run, seen = MODELS[name], RunSpec(dataset="graph", model=name, **fields), []
+
+    def inputs(graph, x, spec):
+        seen.append(graph)
+        return model.inputs(graph, x, spec)
+
+    given = nullcontext()
+    if phi is not None:
+        given = patch.object(models, "first_eigenvector", lambda *_, **__: phi)
+    with given:
+        found = replace(model, inputs=inputs).prepare(g, torch.zeros(g.num_nodes, 1), run)
     made = {n: found[n].to(dtype) if n in found else None for n in ("edge_weight", "edge_attr")}
-    return SimpleNamespace(edges=found["edges"], graph=graph, **made)
+    return SimpleNamespace(edges=found["edges"], graph=seen[0], **made)
 
 
 class StopError(Exception):

@@ -354,7 +354,7 @@ def process(*words: str, **options) -> subprocess.Popen:
 
 def test_an_error_leaves_exit_code_2_and_no_traceback():
     running = process("-m", "pdgnn", "inspect", "gone.csv")
-    assert running.communicate(timeout=60) == (
+    assert running.communicate(timeout=600) == (
         "",
         "error: gone.csv: there is no such file; check the path\n",
     )
@@ -366,16 +366,16 @@ def test_a_reader_that_has_had_enough_is_no_error():
     running.stdout.close()  # before anything is written, as `head -0` does
     err = running.stderr.read()
     running.stderr.close()
-    assert (running.wait(timeout=60), err) == (141, "")
+    assert (running.wait(timeout=600), err) == (141, "")
 
 
 SLOW = """
-import sys, time
+import sys
 import pdgnn.io.write
 def slow(source, file):
     file.write(b"source,tar"); file.flush()
     print("writing", flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until there was a signal
 pdgnn.io.write.WRITERS[".csv"] = slow
 from pdgnn.cli import main
 sys.argv = ["pdgnn", "rewire", "path.csv", "-o", "out.csv", "--force"]
@@ -389,11 +389,11 @@ main()
 )
 def test_a_signal_half_way_leaves_nothing_behind(number, code, said):
     Path("out.csv").write_text("old")
-    running = process("-c", SLOW)
+    running = process("-c", SLOW, stdin=subprocess.PIPE)
     assert running.stdout.readline() == "writing\n"
     assert len(files()) == 2
     running.send_signal(number)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=600)
     assert (running.returncode, err) == (code, said)
     assert files() == {"out.csv"}
     assert Path("out.csv").read_text() == "old"
@@ -409,7 +409,7 @@ def test_a_person_who_watches_sees_what_is_being_done_and_stdout_stays_pure():
             shown += part
     except OSError:  # how a pseudo-terminal ends
         pass
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=600)
     os.close(master)
     assert running.returncode == 0
     assert json.loads(out)["nodes"] == 5

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import signal
 import statistics
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +19,23 @@ from typer.testing import CliRunner
 
 from filing import npz
 from pdgnn.cli import app
+from pdgnn.models import MODELS
+from pdgnn.report.training import METRIC_NAMES
 from pdgnn.training import RunSpec, Task, loop, train
 from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.group import Group
 
 BOARD = "minesweeper-generated:size=6,seed=1"
+LIMIT = 600
+"""Seconds after which a process that should end is taken for one that never does."""
 SMALL = ("--width", "8", "--heads", "2", "--depth", "1", "--steps", "4", "--lr", "0.01")
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
-    """Every test in a folder of its own."""
+    """Every test in a folder of its own; no line says how far it is, however long it takes."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pdgnn.cli.progress.LINE_SECONDS", math.inf)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
 
@@ -77,13 +84,12 @@ def test_the_table_is_that_of_the_library():
         "  ROC AUC in percent; test at each run's best validation step",
     ]
     heads, row = table(said.stdout)
-    expected = ["model", "α", "γ", "depth", "runs", "test", "validation", "best step", "seconds"]
-    assert heads == expected
+    assert heads == ["model", "runs", "test", "validation", "best step", "seconds"]
     tests = [100 * r.test for r in results]
     steps = [r.step for r in results]
     assert min(steps) < max(steps)
     assert row[:-1] == [
-        *("PD-GAT", "1", "1", "1", "6"),
+        *("PD-GAT", "6"),
         f"{statistics.fmean(tests):.2f} ± {statistics.stdev(tests):.2f}",
         f"{statistics.fmean(100 * r.val for r in results):.2f}",
         f"{min(steps)} to {max(steps)}",
@@ -95,20 +101,52 @@ def test_the_table_is_that_of_the_library():
 def test_a_grid_has_a_line_for_each_point_and_none_where_the_scope_does_not_matter():
     words = ("-m", "pd-gcn,gat", "--alpha", "0,0.5", "--gamma", "0.2", "--depth", "1-2")
     said = run(BOARD, *SMALL, *words, "--splits", "3").stdout
-    rows = table(said)[1:7]
-    assert [row[:5] for row in rows] == [
-        ["PD-GCN", "0", "0.2", "1", "1"],
-        ["PD-GCN", "0", "0.2", "2", "1"],
-        ["PD-GCN", "0.5", "0.2", "1", "1"],
-        ["PD-GCN", "0.5", "0.2", "2", "1"],
-        ["GAT", "-", "-", "1", "1"],
-        ["GAT", "-", "-", "2", "1"],
+    heads, *rows = table(said)[:7]
+    assert heads[:5] == ["model", "α", "depth", "runs", "test"]  # γ is the same in all
+    assert [row[:4] for row in rows] == [
+        ["PD-GCN", "0", "1", "1"],
+        ["PD-GCN", "0.5", "1", "1"],
+        ["PD-GCN", "0", "2", "1"],
+        ["PD-GCN", "0.5", "2", "1"],
+        ["GAT", "-", "1", "1"],
+        ["GAT", "-", "2", "1"],
     ]
-    assert all("±" not in row[5] for row in rows)  # of a single run
-    best = max(float(row[6]) for row in rows)
+    assert all("±" not in row[4] for row in rows)  # of a single run
+    best = max(float(row[5]) for row in rows)
     assert "  By mean validation score: " in said
-    first = next(row for row in rows if float(row[6]) == best)
-    assert f"with a test score of {first[5]}." in " ".join(said.split())
+    first = next(row for row in rows if float(row[5]) == best)
+    assert f"with a test score of {first[4]}." in " ".join(said.split())
+
+
+def test_every_number_may_be_a_list():
+    words = ("--lr", "0.01,0.003", "--width", "8,16", "--dropout", "0,0.5", "--patience", "2-3")
+    found = json.loads(run(BOARD, *SMALL, *words, "-m", "gcn", "--splits", "0", "--json").stdout)
+    points = [(r["width"], r["lr"], r["dropout"], r["patience"]) for r in found["rows"]]
+    expected = product((8, 16), (0.01, 0.003), (0.0, 0.5), (2, 3))
+    assert points == list(expected)
+    said = run(BOARD, *SMALL, "--lr", "0.01,0.003", "-m", "gcn", "--splits", "0").stdout
+    heads, *rows = table(said)[:3]
+    assert heads[:3] == ["model", "lr", "runs"]
+    assert [row[1] for row in rows] == ["0.01", "0.003"]
+
+
+def test_the_models_are_listed_without_a_graph():
+    said = run("--list").stdout
+    for name, model in MODELS.items():
+        assert f"{name} " in said
+        assert f" {model.name} " in said
+
+
+@pytest.mark.parametrize("metric", METRIC_NAMES)
+def test_the_metric_and_the_weights_of_the_classes_are_those_asked_for(metric):
+    words = (*SMALL, "-m", "gcn", "--splits", "0", "--metric", metric, "--balanced")
+    found = json.loads(run(BOARD, *words, "--json").stdout)
+    assert found["metric"] == metric
+    task = Task.open(BOARD, metric=metric, class_weights="balanced")
+    (result,) = train([spec(model="gcn")], tasks={BOARD: task})
+    assert found["rows"][0]["test_mean"] == result.test
+    said = run(BOARD, *words).stdout
+    assert f"  {METRIC_NAMES[metric]} in percent; test at each run's best" in said
 
 
 def test_rewired_graphs_have_a_scope_for_every_model():
@@ -167,22 +205,30 @@ def test_curves_are_written_step_by_step():
     with Path("new/curves.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 8
-    assert list(rows[0])[:6] == ["model", "alpha", "gamma", "depth", "split", "seed"]
+    assert list(rows[0]) == ["model", "split", "seed", "step", "loss", "val", "test"]
     results = train([spec(model="gcn", split=i, seed=5) for i in (0, 1)], curves=True)
     for r in results:
         mine = [row for row in rows if row["split"] == str(r.spec.split)]
         assert [row["step"] for row in mine] == ["1", "2", "3", "4"]
         found = [[float(row[name]) for name in ("loss", "val", "test")] for row in mine]
         np.testing.assert_allclose(found, r.curves, rtol=1e-6)
+    words = ("-m", "gcn,pd-gcn", "--gamma", "0,0.5", "--depth", "1-2", "--splits", "0")
     run(BOARD, *SMALL, *words, "--curves", "new/curves.csv")  # an old file is replaced
+    with Path("new/curves.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:5] == ["model", "gamma", "depth", "split", "seed"]  # what differs
+    found = {(row["model"], row["gamma"], row["depth"]) for row in rows}
+    expected = {("gcn", "-", d) for d in "12"} | set(product(["pd-gcn"], ["0", "0.5"], "12"))
+    assert found == expected
+    assert len(rows) == 4 * len(found)
     assert [path.name for path in Path("new").iterdir()] == ["curves.csv"]
 
 
 def test_what_diverged_is_told_with_its_step():
     words = ("--lr", "1e30", "-m", "gcn", "--splits", "0", "--curves", "c.csv")
     said = run(BOARD, *SMALL, *words)
-    assert table(said.stdout)[1][5:7] == ["none", "none"]
-    assert "  Diverged at step 2: GCN, depth 1, split 0, seed 0; it has no score.\n" in said.stdout
+    assert table(said.stdout)[1][2:4] == ["none", "none"]
+    assert "  Diverged at step 2: GCN, split 0, seed 0; it has no score.\n" in said.stdout
     assert said.stdout.endswith("  A smaller --lr may help.\n")
     assert Path("c.csv").read_text().splitlines()[2].endswith(",2,,,")
     row = json.loads(run(BOARD, *SMALL, *words, "--json").stdout, parse_constant=pytest.fail)
@@ -255,10 +301,10 @@ def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(monkeypatch):
         (["--alpha", "0,x"], "--alpha takes numbers such as 0,0.5,1, not '0,x'"),
         (["--gamma", "nan"], "gamma must be a number in [0, 1], not nan"),
         (["--gamma", ""], "--gamma is empty"),
-        (["--depth", "0"], "depth must be a whole number of at least 1, not 0"),
+        (["--depth", "0"], "depth must be a whole number of at least 1 and below 1001, not 0"),
         (["--depth", "1.5"], "--depth takes whole numbers such as 0,1,2 or 0-4, not '1.5'"),
         (["--width", "12", "-m", "gat"], "width 12 does not split into 8 equal heads"),
-        (["--width", "0"], "width must be a whole number of at least 1, not 0"),
+        (["--width", "0"], "width must be a whole number of at least 1 and below 131072, not 0"),
         (["--splits", "5-2"], "--splits has 5-2; give the lower end first"),
         (["--splits", "0-99999999999"], "--splits has 0-99999999999"),
         (["--splits", "some"], "--splits takes whole numbers such as 0,1,2 or 0-4, not 'some'"),
@@ -268,7 +314,19 @@ def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(monkeypatch):
         (["--lr", "-1"], "lr must be a number of at least 0, and finite, not -1.0"),
         (["--lr", "inf"], "lr must be a number of at least 0, and finite, not inf"),
         (["--dropout", "1"], "dropout must be a number in [0, 1), not 1.0"),
-        (["--steps", "0"], "steps must be a whole number of at least 1, not 0"),
+        (
+            ["--steps", "0"],
+            "steps must be a whole number of at least 1 and below 1000000000, not 0",
+        ),
+        (["--depth", "99999999999"], "depth must be a whole number of at least 1 and below 1001"),
+        (["--width", "1000000000"], "width must be a whole number of at least 1 and below 131072"),
+        (["--width", "wide"], "--width takes whole numbers such as 0,1,2 or 0-4, not 'wide'"),
+        (["--dropout", "0,half"], "--dropout takes numbers such as 0,0.5,1, not '0,half'"),
+        (["--option", "k"], "--option takes NAME=VALUES such as k=2,4, not 'k'"),
+        (
+            ["--option", "k=2", "-m", "gcn,gat"],
+            "--option: gcn, gat has no option 'k'; see pdgnn tr",
+        ),
         (["--patience", "0"], "patience must be a whole number of at least 1, not 0"),
         (["--folder", "file"], "--folder file is a file; name a folder"),
         (["--curves", "c.txt"], "c.txt: files of this kind are not written; use .csv"),
@@ -290,11 +348,11 @@ def test_what_goes_wrong_later_is_one_line_too(monkeypatch):
     assert files() == set()
     run(BOARD, *SMALL, "--splits", "0", "--folder", "runs")
     Path("runs/results.jsonl").write_text("{}\n")
-    refused(BOARD, *SMALL, "--folder", "runs", message="results.jsonl is damaged")
+    refused(BOARD, *SMALL, "--folder", "runs", message="results.jsonl, line 1, is damaged")
 
 
 def test_wrong_usage_exits_with_2():
-    for words in ([], [BOARD, "--width", "wide"], [BOARD, "--precision", "int8"]):
+    for words in ([], [BOARD, "--metric", "best"], [BOARD, "--precision", "int8"]):
         result = run(*words, code=2)
         assert "Usage: " in result.stderr
         assert result.stdout == ""
@@ -311,15 +369,18 @@ def process(*words: str, **options) -> subprocess.Popen:
 
 
 TOLD = """
-import sys
+import math, sys
+from pdgnn.cli import progress
 from pdgnn.training import loop
+progress.LINE_SECONDS = math.inf
 look, looks = loop.Watch.look, []
 def told(self):
     looks.append(1)
     if len(looks) == 4:
         print("training", flush=True)
+        sys.stdin.read()  # until there was a signal
     return look(self)
-loop.Watch.look, loop.LOOK_SECONDS = told, 0.01
+loop.Watch.look, loop.LOOK_SECONDS = told, 0.0
 from pdgnn.cli import main
 main()
 """
@@ -337,14 +398,14 @@ main()
     ],
 )
 def test_a_signal_half_way_leaves_a_state_to_go_on_from(number, code, said):
-    words = ("train", BOARD, *SMALL[:6], "--steps", "100000", "--splits", "0", "--folder", "runs")
-    running = process("-c", TOLD, *words)
+    words = ("train", BOARD, *SMALL[:6], "--steps", "9", "--splits", "0", "--folder", "runs")
+    running = process("-c", TOLD, *words, stdin=subprocess.PIPE)
     assert running.stdout.readline() == "training\n"
     running.send_signal(number)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=LIMIT)
     assert (running.returncode, out, err) == (code, "", said)
-    key = spec(steps=100_000, lr=3e-5).key
-    assert int(RunFolder("runs").states([key])[key]["step"]) > 2
+    key = spec(steps=9, lr=3e-5).key
+    assert int(RunFolder("runs").states([key])[key]["step"]) == 4  # looks at 0 to 3, a step more
     assert not list(Path("runs").glob(".pdgnn-*"))
 
 
@@ -359,12 +420,12 @@ def test_a_person_who_watches_sees_how_far_it_is_and_stdout_stays_pure():
             shown += part
     except OSError:  # how a pseudo-terminal ends
         pass
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=LIMIT)
     os.close(master)
     assert running.returncode == 0
     assert len(json.loads(out)["rows"][0]["runs"]) == 2
     text = shown.decode()
-    assert "1/2 runs, PD-GAT depth 1 at step " in text
+    assert "1/2 runs, PD-GAT at step " in text
     assert "best val " in text
     assert " left" in text
 
@@ -374,8 +435,8 @@ def test_without_a_terminal_a_line_is_said_now_and_then(monkeypatch):
     monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
     said = run(BOARD, *SMALL, "-m", "gcn", "--splits", "0,1").stderr.splitlines()
     assert len(said) == 10
-    assert said[0] == "0/2 runs, GCN depth 1 at step 0/4"
-    assert said[9].startswith("1/2 runs, GCN depth 1 at step 4/4, best val ")
+    assert said[0] == "0/2 runs, GCN at step 0/4"
+    assert said[9].startswith("1/2 runs, GCN at step 4/4, best val ")
     assert said[9].endswith(" so far, 0:00 left")
 
 

@@ -178,7 +178,7 @@ def test_merging_a_file_that_holds_no_runs_is_an_error(tmp_path: Path) -> None:
         merge_results(folder, file)
     good = next(iter(results(cell_specs("GCN", "cora", 2, splits=(0,)), [1.0], [1.0]).values()))
     file.write_text(json.dumps(good.to_dict()) + '\n{"val": 1}\n')
-    with pytest.raises(InputError, match=r"other.jsonl, line 2, is not a finished run"):
+    with pytest.raises(InputError, match=r"other.jsonl, line 2, is damaged or of another"):
         merge_results(folder, file)
     assert folder.results() == {}
 

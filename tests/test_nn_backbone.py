@@ -307,7 +307,10 @@ def backbone(**options) -> Backbone:
             lambda: Plain(5, 0, 3, depth=1),
             "hidden_channels must be a whole number",
         ),
-        (lambda: backbone(blocks=[AggregateBlock])(X, EDGES), "give edge_weight, see nn.prepare"),
+        (
+            lambda: backbone(blocks=[AggregateBlock])(X, EDGES),
+            "give edge_weight, see nn.graph_inputs",
+        ),
         (
             lambda: backbone(blocks=[lambda d, h: AttendBlock(d, h, edge_dim=2)])(X, EDGES),
             r"attends to edge features; give edge_attr",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +16,8 @@ from oracle import by_hand
 from pdgnn import Graph, InputError, RewiredGraph, diffusion_matrix, direction_features, rewire
 from pdgnn.datasets import load
 from pdgnn.models import MODELS
-from pdgnn.nn.inputs import edge_weights
+from pdgnn.nn.inputs import edge_weights, graph_inputs
+from pdgnn.training.inputs import stacked_inputs
 from runs import build, prepare
 from strategies import graphs
 
@@ -124,7 +127,7 @@ def test_nothing_is_solved_where_it_is_not_used(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("solved")
 
-    monkeypatch.setattr("pdgnn.nn.inputs.eigenpairs", refuse)
+    monkeypatch.setattr("pdgnn.models.first_eigenvector", refuse)
     g = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
     for name in MODELS:
         if name not in FEATURES:
@@ -148,13 +151,36 @@ def test_scopes_share_one_structure():
 
 def test_types_and_devices():
     g = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
-    inputs = prepare(g, "pd-gat", dtype=torch.float64, device="meta")
-    assert inputs.edge_attr.dtype == torch.float64
-    assert {t.device.type for t in (*inputs.edges.tensors(), inputs.edge_attr)} == {"meta"}
-    assert prepare(g, "gcn").edge_weight.dtype == torch.float32
-    assert edge_weights(g, "symmetric").dtype == torch.float64
     phi = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
-    assert not prepare(g, "pd-gat", phi=phi).edge_attr.requires_grad
+    found = graph_inputs(g, loops=True, weight="diffusion", phi=phi)
+    assert edge_weights(g, "symmetric", loops=True).dtype == torch.float64
+    assert found["edge_weight"].dtype == torch.float64
+    assert not found["edge_attr"].requires_grad
+    for dtype in (torch.float32, torch.float64):
+        shared, mapped = stacked_inputs([found, found], torch.device("meta"), dtype)
+        assert mapped == {}
+        assert shared.keys() == found.keys()
+        moved = (*shared["edges"].tensors(), shared["edge_attr"], shared["edge_weight"])
+        assert {t.device.type for t in moved} == {"meta"}
+        assert {t.dtype for t in moved[-2:]} == {dtype}
+
+
+def test_one_structure_is_kept_as_long_as_its_graph():
+    g = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
+    one, other = graph_inputs(g, loops=True), graph_inputs(g, loops=True, weight="symmetric")
+    assert one["edges"] is other["edges"]
+    assert graph_inputs(g)["edges"] is not one["edges"]
+    assert one.keys() == {"edges"}
+    kept = weakref.ref(one["edges"])
+    del one, other, g
+    gc.collect()
+    assert kept() is None
+
+
+@pytest.mark.parametrize(("kind", "loops"), [("mean", True), ("symmetric", False)])
+def test_weights_have_loops_or_not_as_their_kind_says(kind, loops):
+    with pytest.raises(InputError, match=f"weights of the kind '{kind}' are made with loops, but"):
+        graph_inputs(Graph.from_edge_index([[0], [1]]), weight=kind, loops=loops)
 
 
 def test_a_graph_without_edges():

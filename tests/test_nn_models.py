@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from pdgnn import Graph, InputError, direction_features
-from pdgnn.models import MODELS
+from pdgnn.models import MODELS, find_model
 from pdgnn.nn import PDGAT, PDGCN
 from runs import build, prepare
 from strategies import graphs
@@ -181,16 +181,16 @@ def test_the_registry():
         "mlp", "resnet", "gcn", "sage", "gat", "gat-sep", "gt", "gt-sep", "pd-gcn", "pd-gat",
         "pd-gat-sep", "plain-gcn", "plain-gat", "plain-pd-gcn", "plain-pd-gat",
     ]  # fmt: skip
-    names = [spec.name for spec in MODELS.values()]
+    names = [model.name for model in MODELS.values()]
     assert names[8:11] == ["PD-GCN", "PD-GAT", "PD-GAT-sep"]
     assert len(set(names)) == len(names)
-    assert [key for key, spec in MODELS.items() if spec.scoped] == [
-        "pd-gcn",
-        "pd-gat",
-        "pd-gat-sep",
-        "plain-pd-gcn",
-        "plain-pd-gat",
-    ]
+    scoped = ["pd-gcn", "pd-gat", "pd-gat-sep", "plain-pd-gcn", "plain-pd-gat"]
+    for field in ("alpha", "gamma"):
+        assert [key for key, model in MODELS.items() if field in model.uses] == scoped
+    with_heads = [key for key, model in MODELS.items() if "heads" in model.uses]
+    assert with_heads == [key for key in MODELS if "gat" in key or "gt" in key]
+    without_graph = [key for key, model in MODELS.items() if "rewired" not in model.uses]
+    assert without_graph == ["mlp", "resnet"]
 
 
 def test_parameters_are_of_the_seed_alone():
@@ -226,8 +226,8 @@ def test_defaults_are_those_of_the_paper():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: build("gnn", 4, 2), "unknown model 'gnn'; choose one of mlp, resnet, gcn, sage"),
-        (lambda: prepare(Graph.from_edge_index([[0], [1]]), "PD-GAT"), "unknown model 'PD-GAT'"),
+        (lambda: find_model("gnn"), "unknown model 'gnn'; choose one of mlp, resnet, gcn, sage"),
+        (lambda: find_model("PD-GAT"), "unknown model 'PD-GAT'"),
         (lambda: build("gat", 4, 2, hidden_channels=20), "hidden_channels=20 does not split"),
         (lambda: build("gcn", 0, 2), "in_channels must be a whole number of at least 1, not 0"),
         (

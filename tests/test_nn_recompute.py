@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from pdgnn import Graph
-from pdgnn.nn import MODELS, GraphInputs, build, prepare
+from pdgnn.models import MODELS
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import activate, use_backend
+from runs import build, prepare
 
 # a ring of 7 with a chord and a tail, and node 9 alone
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 0, 3, 7], [1, 2, 3, 4, 5, 6, 0, 3, 7, 8]], 10)
@@ -27,11 +28,11 @@ def small(name: str, *, seed: int = 0, depth: int = 2) -> nn.Module:
     )
 
 
-def call(model: nn.Module, inputs: GraphInputs) -> Tensor:
+def call(model: nn.Module, inputs: SimpleNamespace) -> Tensor:
     return model(X, inputs.edges, inputs.edge_weight, inputs.edge_attr)
 
 
-def gradients(model: nn.Module, inputs: GraphInputs, *given: Tensor) -> tuple[Tensor, ...]:
+def gradients(model: nn.Module, inputs: SimpleNamespace, *given: Tensor) -> tuple[Tensor, ...]:
     """The output of the first step, and the gradients to all parameters and to what is `given`."""
     model.step.zero_()
     out = call(model, inputs)
@@ -39,13 +40,13 @@ def gradients(model: nn.Module, inputs: GraphInputs, *given: Tensor) -> tuple[Te
     return out, *torch.autograd.grad(loss, [*model.parameters(), *given])
 
 
-def leaves(inputs: GraphInputs) -> tuple[GraphInputs, list[Tensor]]:
+def leaves(inputs: SimpleNamespace) -> tuple[SimpleNamespace, list[Tensor]]:
     """The same with values of the edges that have gradients, where there are any, and these."""
     weight, attr = (
         None if t is None else t.clone().requires_grad_()
         for t in (inputs.edge_weight, inputs.edge_attr)
     )
-    made = replace(inputs, edge_weight=weight, edge_attr=attr)
+    made = SimpleNamespace(**{**vars(inputs), "edge_weight": weight, "edge_attr": attr})
     return made, [t for t in (weight, attr) if t is not None]
 
 
@@ -72,7 +73,7 @@ def test_layers_on_sparse_features_are_computed_again_too(name):
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-def kept(model: nn.Module, inputs: GraphInputs) -> int:
+def kept(model: nn.Module, inputs: SimpleNamespace) -> int:
     """Numbers that a forward pass keeps for the backward pass, but for parameters and edges."""
     seen: dict[int, Tensor] = {}
     own = {t.data_ptr() for t in (*model.parameters(), *inputs.edges.tensors(), X)}

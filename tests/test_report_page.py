@@ -58,9 +58,10 @@ class Tables(HTMLParser):
 
 def test_the_page_has_the_table_with_the_choice_marked():
     page = Tables(training_page("cora", "accuracy", rows(), "pdgnn train cora"))
-    assert page.rows[0][:3] == ["model", "α", "γ"]
+    assert page.rows[0][:4] == ["model", "γ", "runs", "test"]  # α and the depth are the same in all
     assert [row[0] for row in page.rows[1:]] == ["PD-GCN"] * 3 + ["GCN"]
-    assert page.rows[2][5] == "56.00 ± 1.41"
+    assert [row[1] for row in page.rows[1:]] == ["0", "0.5", "1", "-"]
+    assert page.rows[2][3] == "56.00 ± 1.41"
     assert page.classes == [None, None, "chosen", None, None]
 
 
@@ -87,13 +88,21 @@ def test_the_dial_runs_along_gamma_with_a_ring_at_the_choice():
     assert (ring.get_xdata()[0], ring.get_ydata()[0]) == pytest.approx((0.5, 56.0))
     assert list(base.get_ydata()) == pytest.approx([40.0, 40.0])
     names = [t.get_text() for t in axes.get_legend().get_texts()]
-    assert names == ["PD-GCN, α = 1, depth 2", "GCN, depth 2"]
+    assert names == ["PD-GCN", "GCN"]
+
+
+def test_the_dial_has_a_line_for_whatever_else_differs():
+    found = [r for row in rows() for r in row.results]
+    found += [replace(r, spec=replace(r.spec, alpha=0.5, lr=0.1)) for r in found[:6]]
+    axes = scores_figure(summarize(found), "accuracy").axes[0]
+    names = [t.get_text() for t in axes.get_legend().get_texts()]
+    assert names == ["PD-GCN, α = 1, lr 3e-05", "PD-GCN, α = 0.5, lr 0.1", "GCN, lr 3e-05"]
 
 
 def test_settings_stand_one_under_another_where_gamma_is_not_varied():
     axes = scores_figure(rows(gammas=(0.5,)), "roc_auc").axes[0]
     names = [t.get_text() for t in axes.get_yticklabels()]
-    assert names == ["PD-GCN, α = 1, γ = 0.5, depth 2", "GCN, depth 2"]
+    assert names == ["PD-GCN", "GCN"]
     assert axes.get_xlabel() == "test ROC AUC, %"
 
 

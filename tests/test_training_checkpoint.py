@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,11 @@ from safetensors.torch import save_file
 
 from pdgnn import InputError
 from pdgnn.training import RunResult, RunSpec
-from pdgnn.training.checkpoint import RunFolder
+from pdgnn.training.checkpoint import RunFolder, read_results
 from pdgnn.training.state import RunState
 from runs import spec
 
-RUNS = [spec(seed=i) for i in range(3)]
+RUNS = [spec(seed=i, steps=20) for i in range(3)]
 
 
 def results(*specs: RunSpec, **options) -> list[RunResult]:
@@ -61,6 +63,27 @@ def test_results_and_curves_read_back(tmp_path):
         json.loads(line, parse_constant=pytest.fail)  # no NaN, which is no JSON
 
 
+def test_logits_and_weights_read_back(tmp_path):
+    folder, logits = RunFolder(tmp_path), torch.arange(6.0).view(3, 2)
+    weights = {"lin.weight": torch.ones(2, 2), "rate": torch.tensor(0.5)}
+    folder.add_results(results(RUNS[0], logits=logits))
+    folder.add_results(results(RUNS[1], logits=logits, weights=weights))
+    folder.add_results(results(RUNS[2], step=0, val=float("nan"), test=float("nan")))
+    again = RunFolder(tmp_path)
+    assert all(r.logits is None and r.weights is None for r in again.results().values())
+    assert list(again.results(keep=("logits",))) == keys(*RUNS)  # the last has no best step
+    both = again.results(keep=("logits", "weights"))
+    assert list(both) == keys(RUNS[1], RUNS[2])
+    assert torch.equal(both[RUNS[1].key].logits, logits)
+    assert both[RUNS[1].key].weights.keys() == weights.keys()
+    assert all(torch.equal(both[RUNS[1].key].weights[n], t) for n, t in weights.items())
+    again.add_results(results(RUNS[0], weights=weights))  # beside the logits
+    assert set(again.results(keep=("logits", "weights"))) == set(keys(*RUNS))
+    file = tmp_path / f"best-{RUNS[1].key}.safetensors"
+    file.write_bytes(file.read_bytes()[:50])
+    refused(lambda: again.results(keep=("logits",)), file, "; delete it to train this run anew")
+
+
 def test_states_read_back_run_by_run_and_the_furthest_wins(tmp_path):
     folder = RunFolder(tmp_path)
     folder.save_state(RUNS, state(step=4))
@@ -82,6 +105,16 @@ def test_states_without_curves_do_not_do_where_curves_are_asked_for(tmp_path):
     assert set(folder.states(keys(*RUNS))) == set(keys(*RUNS))
 
 
+def test_states_without_what_is_to_be_kept_do_not_do(tmp_path):
+    folder = RunFolder(tmp_path)
+    kept = RunState.new(torch.zeros(1, 5), {"rate": torch.zeros(1)}, logits=(4, 2), weights=True)
+    folder.save_state(RUNS[:1], kept)
+    folder.save_state(RUNS[1:], state(2))
+    for keep in (("logits",), ("weights",), ("logits", "weights")):
+        assert list(folder.states(keys(*RUNS), keep=keep)) == keys(RUNS[0])
+    assert len(folder.states(keys(*RUNS))) == 3
+
+
 def test_a_state_is_dropped_when_all_its_runs_are_finished(tmp_path):
     folder = RunFolder(tmp_path)
     folder.save_state(RUNS[:2], state(2))
@@ -100,6 +133,18 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path):
         refused(other.__enter__, tmp_path, "another training is using")
     with RunFolder(tmp_path).held():
         pass
+
+
+def test_a_lock_that_is_a_symbolic_link_is_an_error(tmp_path):
+    other, folder = tmp_path / "precious.txt", RunFolder(tmp_path / "runs")
+    other.write_text("as it was")
+    lock = tmp_path / "runs" / ".lock"
+    for target in (other, tmp_path / "not there"):
+        lock.symlink_to(target)
+        refused(folder.held().__enter__, lock, "is a symbolic link")
+        lock.unlink()
+    assert other.read_text() == "as it was"
+    assert {p.name for p in tmp_path.iterdir()} == {"precious.txt", "runs"}
 
 
 def test_what_another_has_added_meanwhile_is_kept(tmp_path):
@@ -126,25 +171,125 @@ GOOD = json.dumps(results(RUNS[0])[0].to_dict())
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "message"),
     [
-        GOOD[:-9].encode(),
-        f"{GOOD}\n{GOOD[:40]}".encode(),
-        b"[]\n",
-        b"3\n",
-        b"{}\n",
-        b"\n",
-        b"\xff\xfe\n",
-        GOOD.replace('"val"', '"value"').encode(),
-        GOOD.replace('"gcn"', '"no such model"').encode(),
-        b"\x00" * 100,
+        (GOOD[:-9].encode(), "line 1,"),
+        (f"{GOOD}\n{GOOD[:40]}".encode(), "line 2,"),
+        (b"[]\n", "a result has"),
+        (b"3\n", "a result has"),
+        (b"{}\n", "a result has"),
+        (b"\n", "line 1,"),
+        (b"\xff\xfe\n", "is damaged"),
+        (GOOD.replace('"val"', '"value"').encode(), "a result has"),
+        (GOOD.replace('"gcn"', '""').encode(), "model must be a name, not ''"),
+        (GOOD.replace('"val": 0.5', '"val": 99').encode(), "val must be a number in [0, 1], not 9"),
+        (GOOD.replace("0.25", "-1e400").encode(), "test must be a number in [0, 1], not -inf"),
+        (GOOD.replace('"version": 2', '"version": 3').encode(), "version 3; update pdgnn to read"),
+        pytest.param(b"[" * 100_000, "maximum recursion depth", id="brackets"),
+        pytest.param(b'{"a":' * 100_000, "maximum recursion depth", id="braces"),
+        pytest.param(GOOD.replace("20", "1" * 5000).encode(), "line 1,", id="digits"),
+        (b"\x00" * 100, "line 1,"),
     ],
 )
-def test_damaged_results_are_one_line(tmp_path, content):
+def test_damaged_results_are_one_line(tmp_path, content, message):
     file = tmp_path / "results.jsonl"
     file.write_bytes(content)
     refused(lambda: RunFolder(tmp_path), file, "; move it away")
+    refused(lambda: RunFolder(tmp_path), file, message)
     assert file.read_bytes() == content
+
+
+# --- what version 1 wrote -------------------------------------------------------------------------
+
+
+def first_version(run: RunSpec) -> dict:
+    """A run as version 1 wrote it."""
+    names = ("dataset", "model", "depth", "width", "heads", "split", "seed", "alpha", "gamma")
+    names += ("rewired", "reach", "lr", "weight_decay", "dropout", "steps", "patience", "precision")
+    written = {"scope" if n == "reach" else n: getattr(run, n) for n in names}
+    assert len(written) == 17
+    return written
+
+
+def first_key(run: RunSpec) -> str:
+    text = json.dumps(first_version(run), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+LINE = (
+    '{"spec": {"dataset": "chameleon-filtered", "model": "gat", "depth": 2, "width": 512, '
+    '"heads": 8, "split": 3, "seed": 3, "alpha": 0.5, "gamma": 0.25, "rewired": REWIRED, '
+    '"scope": "far", "lr": 3e-05, "weight_decay": 0.0, "dropout": 0.2, "steps": 1000, '
+    '"patience": null, "precision": "float32"}, "val": 0.4634146341463415, '
+    '"test": 0.4484536082474227, "step": 44, "steps_run": 1000, "seconds": 0.73, '
+    '"diverged_at": null}\n'
+)
+
+
+def test_results_of_version_1_are_read_and_known_by_the_keys_of_now(tmp_path):
+    both = LINE.replace("REWIRED", "true") + LINE.replace("REWIRED", "false")
+    (tmp_path / "results.jsonl").write_text(both)
+    folder = RunFolder(tmp_path)
+    rewired = RunSpec(
+        dataset="chameleon-filtered",
+        model="gat",
+        split=3,
+        seed=3,
+        alpha=0.5,
+        gamma=0.25,
+        rewired=True,
+        reach="far",
+    )
+    plain = RunSpec(dataset="chameleon-filtered", model="gat", split=3, seed=3)
+    found = folder.results()
+    assert list(found) == keys(rewired, plain)  # where α, γ and reach are not used
+    one = found[rewired.key]
+    assert one.spec == rewired
+    assert (one.val, one.test, one.step) == (0.4634146341463415, 0.4484536082474227, 44)
+    folder.add_results(results(RUNS[0]))  # writes all anew
+    assert RunFolder(tmp_path).results().keys() == {rewired.key, plain.key, RUNS[0].key}
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line)["version"] for line in lines] == [2, 2, 2]
+
+
+def test_the_results_of_the_reproduction_are_read():
+    for name in ("reproduction", "figure1"):
+        found = read_results(Path(__file__).parents[1] / "results" / name / "results.jsonl")
+        assert found
+        assert len({r.spec.key for r in found}) == len(found)
+
+
+def test_scope_is_a_field_of_version_1_alone(tmp_path):
+    line = json.loads(LINE.replace("REWIRED", "true"))
+    (tmp_path / "results.jsonl").write_text(json.dumps({**line, "version": 2}))
+    refused(lambda: RunFolder(tmp_path), tmp_path, "a run needs dataset and model, and knows")
+
+
+def test_curves_of_version_1_are_found(tmp_path):
+    run, curves = spec(gamma=0.5, heads=4), np.arange(18, dtype=np.float32).reshape(6, 3)
+    line = results(run)[0].to_dict() | {"spec": first_version(run)}
+    del line["version"]
+    (tmp_path / "results.jsonl").write_text(json.dumps(line))
+    np.save(tmp_path / f"curves-{first_key(run)}.npy", curves)
+    found = RunFolder(tmp_path).results(curves=True)
+    assert list(found) == keys(spec())
+    assert np.array_equal(found[run.key].curves, curves)
+
+
+def test_states_of_version_1_are_read(tmp_path):
+    new = {"best_logits", "best_parameters"}
+    tensors = {n: t for n, t in state().tensors().items() if n not in new}
+    runs = [replace(run, rewired=True, reach="far", dropout=0.25) for run in RUNS]
+    specs = json.dumps([json.dumps(first_version(run)) for run in runs])
+    save_file(tensors, tmp_path / "under-way-1.safetensors", {"version": "1", "specs": specs})
+    found = RunFolder(tmp_path).states(keys(*runs))
+    assert list(found) == keys(*runs)
+    for i, run in enumerate(runs):
+        row = found[run.key]
+        assert torch.equal(row["parameters"], tensors["parameters"][i])
+        assert (row["best_logits"].numel(), row["best_parameters"].numel()) == (0, 0)
+        own = {n: row[f"buffers.{n}"].item() for n in ("rate", "seed", "step")}
+        assert own == {"rate": 0.25, "seed": run.seed, "step": 4}
 
 
 def written(folder: Path) -> Path:
@@ -167,8 +312,6 @@ def other_tensors(kind: str) -> dict[str, torch.Tensor]:
     tensors = state().tensors()
     if kind == "missing":
         del tensors["mean"]
-    elif kind == "more":
-        tensors["extra"] = torch.zeros(3)
     elif kind == "rows":
         tensors["best"] = tensors["best"][:2].clone()
     elif kind == "scalar":
@@ -180,27 +323,61 @@ def other_tensors(kind: str) -> dict[str, torch.Tensor]:
     ("kind", "message"),
     [
         ("missing", "other tensors than those of runs"),
-        ("more", "other tensors than those of runs"),
         ("rows", "tensors of other than 3 runs"),
         ("scalar", "tensors of other than 3 runs"),
     ],
 )
 def test_a_state_of_other_tensors_is_one_line(tmp_path, kind, message):
     file = written(tmp_path)
-    about = {"version": "1", "specs": json.dumps([s.to_json() for s in RUNS])}
-    save_file(other_tensors(kind), file, about)
+    save_file(other_tensors(kind), file, ABOUT)
+    refused(lambda: RunFolder(tmp_path).states(keys(*RUNS)), file, message)
+
+
+ABOUT = {"version": "2", "specs": json.dumps([s.to_json() for s in RUNS])}
+
+
+def test_a_state_with_a_tensor_more_is_not_gone_on_with(tmp_path):
+    save_file(state().tensors() | {"extra": torch.zeros(3)}, written(tmp_path), ABOUT)
+    rows = RunFolder(tmp_path).states(keys(*RUNS))
+    with pytest.raises(InputError, match="not one of this model and graph; start it anew"):
+        state().going_on([rows[key] for key in keys(*RUNS)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("step", -1, "step -1, best step 0, diverged at 0"),
+        ("step", 21, "step 21, best step 0, diverged at 0"),
+        ("best_step", -3, "step 4, best step -3, diverged at 0"),
+        ("best_step", 5, "step 4, best step 5, diverged at 0"),
+        ("diverged_at", -1, "step 4, best step 0, diverged at -1"),
+        ("diverged_at", 5, "step 4, best step 0, diverged at 5"),
+        ("best", 99.0, "a score outside [0, 1]"),
+        ("score", -0.5, "a score outside [0, 1]"),
+        ("score", float("inf"), "a score outside [0, 1]"),
+        ("seconds", -1.0, "-1.0 seconds"),
+        ("seconds", float("nan"), "nan seconds"),
+    ],
+)
+def test_a_state_that_no_run_can_come_to_is_one_line(tmp_path, name, value, message):
+    file, tensors = written(tmp_path), state().tensors()
+    tensors[name][1] = value
+    save_file(tensors, file, ABOUT)
     refused(lambda: RunFolder(tmp_path).states(keys(*RUNS)), file, message)
 
 
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        (None, "version None, not 1"),
-        ({"version": "0", "specs": "[]"}, "version 0, not 1"),
-        ({"version": "1"}, "'specs'"),
-        ({"version": "1", "specs": "3"}, "is damaged"),
-        ({"version": "1", "specs": "[3]"}, "this is not a run: '3'"),
-        ({"version": "1", "specs": '["{}"]'}, "a run needs dataset and model"),
+        (None, "version None, not 2"),
+        ({"version": "0", "specs": "[]"}, "version 0, not 2"),
+        ({"version": "3", "specs": "[]"}, "version 3, not 2"),
+        ({"version": "two", "specs": "[]"}, "is damaged or of another version"),
+        ({"version": "2"}, "'specs'"),
+        ({"version": "2", "specs": "3"}, "is damaged"),
+        ({"version": "2", "specs": "[3]"}, "this is not a run: '3'"),
+        ({"version": "2", "specs": '["{}"]'}, "a run needs dataset and model"),
+        ({"version": "2", "specs": "[" * 100_000}, "maximum recursion depth"),
     ],
 )
 def test_a_state_of_something_else_is_one_line(tmp_path, about, message):

@@ -1,9 +1,10 @@
-"""R runs in one step against R runs alone, against torch's own AdamW and a loop written by hand."""
+"""R runs in one step against R runs alone, torch's own optimizers and a loop written by hand."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,11 +17,13 @@ from pdgnn.models import MODELS
 from pdgnn.ops import reference, use_backend
 from pdgnn.training import PRECISIONS, RunSpec
 from pdgnn.training.group import Group, dtype_of, matmul_precision
+from pdgnn.training.inputs import InputCache
 from pdgnn.training.metrics import scores
+from pdgnn.training.optimizer import Optimizer, parameter_groups
+from pdgnn.training.spec import resolved
 from pdgnn.training.state import (
     ALIGNED,
     SMALL,
-    AdamW,
     RunState,
     StackedParameters,
     flat_parameters,
@@ -30,18 +33,16 @@ from runs import TASKS, build, prepare, spec
 
 CPU = torch.device("cpu")
 MOST = 77
-MOMENTS = ("mean", "square", "seconds")  # they go on, unused, when a run has ended
+GO_ON = ("mean", "square", "seconds", "buffers.")  # unused, when a run has ended
 
 
 def group(*specs: RunSpec, **options) -> Group:
     """A group of these runs, each with the inputs of its own α and γ."""
-    task, made = TASKS[specs[0].dataset], {}
-    for s in specs:
-        made[s.alpha, s.gamma] = prepare(
-            task.graph, s.model, alpha=s.alpha, gamma=s.gamma, dtype=dtype_of(s)
-        )
-    inputs = [made[s.alpha, s.gamma] for s in specs]
-    return Group(specs, task, inputs, device=CPU, **options)
+    model, task = MODELS[specs[0].model], TASKS[specs[0].dataset]
+    runs = [resolved(run, model) for run in specs]
+    cache = InputCache(TASKS, {})
+    inputs = [cache.get(run, dtype_of(run)) for run in runs]
+    return Group(runs, model, task, inputs, device=CPU, **options)
 
 
 def trained(*specs: RunSpec, steps: int = 4, **options) -> Group:
@@ -68,7 +69,7 @@ def test_many_runs_are_as_many_single_ones(model):
     for i, run in enumerate(runs):
         alone = trained(run, curves=True)
         for name, value in alone.state.tensors().items():
-            mine = getattr(together.state, name)[i]
+            mine = together.state.tensors()[name][i]
             torch.testing.assert_close(
                 mine, value[0], rtol=1e-9, atol=1e-9, equal_nan=True, msg=lambda m, n=name: n + m
             )
@@ -121,29 +122,61 @@ def test_a_run_is_a_plain_loop_written_by_hand(model, dataset):
         assert result.curves.shape == (4, 3)
 
 
-def test_adamw_is_that_of_torch():
+def stepped(optimizer, state: RunState, theirs: list, *, parts, running) -> None:
+    """Twenty steps of ours, and of theirs, each of which has the parameters of one run."""
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(20):
+        grads = torch.randn(state.parameters.shape, generator=generator, dtype=torch.float64) ** 3
+        state.step += 1
+        optimizer.step([(group, grads[:, part]) for group, part in parts], running)
+        for own, g in zip(theirs, grads, strict=True):
+            groups = [p for group in own.param_groups for p in group["params"]]
+            for p, (_, part) in zip(groups, parts, strict=True):
+                p.grad = g[part].clone()
+            own.step()
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_the_optimizer_is_that_of_torch(coupled):
+    """AdamW, and Adam with L2; a rate and a decay for each group of parameters of each run."""
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(2, 7, generator=generator, dtype=torch.float64)
-    rates, decays = [0.1, 0.003], [0.0, 0.5]
-    state = RunState.new(start.clone())
-    adamw = AdamW(state, torch.tensor(rates, dtype=torch.float64), torch.tensor(decays))
-    ours = [start[i].clone().requires_grad_() for i in range(2)]
-    theirs = [
-        torch.optim.AdamW([p], lr=lr, weight_decay=decay)
-        for p, lr, decay in zip(ours, rates, decays, strict=True)
-    ]
-    for _ in range(20):
-        grads = torch.randn(2, 7, generator=generator, dtype=torch.float64) ** 3
-        state.step += 1
-        adamw.step([grads[:, :3], grads[:, 3:]], torch.tensor([True, True]))
-        for p, g, optimizer in zip(ours, grads, theirs, strict=True):
-            p.grad = g.clone()
-            optimizer.step()
-    torch.testing.assert_close(state.parameters, torch.stack(ours).detach(), rtol=1e-12, atol=0)
+    rates = torch.tensor([[[0.1, 0.003], [0.0, 0.5]], [[0.02, 0.3], [0.9, 0.1]]])  # [G, 2, R]
+    rates = rates.double()
+    state, running = RunState.new(start.clone()), torch.tensor([True, True])
+    ours = Optimizer(state, rates, coupled=coupled)
+    parts = [(1, slice(0, 3)), (0, slice(3, 7))]
+    kind = torch.optim.Adam if coupled else torch.optim.AdamW
+    leaves = [[start[i, part].clone().requires_grad_() for _, part in parts] for i in range(2)]
+    theirs = []
+    for i, mine in enumerate(leaves):
+        groups = []
+        for p, (group, _) in zip(mine, parts, strict=True):
+            lr, decay = rates[group, :, i].tolist()
+            groups.append({"params": [p], "lr": lr, "weight_decay": decay})
+        theirs.append(kind(groups))
+    stepped(ours, state, theirs, parts=parts, running=running)
+    expected = torch.stack([torch.cat(mine) for mine in leaves]).detach()
+    torch.testing.assert_close(state.parameters, expected, rtol=1e-12, atol=0)
     before = state.parameters.clone()
-    adamw.step([grads], torch.tensor([False, True]))
+    ours.step([(0, torch.ones(2, 7, dtype=torch.float64))], torch.tensor([False, True]))
     assert torch.equal(state.parameters[0], before[0])
     assert not torch.equal(state.parameters[1], before[1])
+
+
+def test_a_parameter_is_of_the_group_with_the_longest_beginning_of_its_name():
+    groups = {"lin": {"lr": 0.5}, "lin_out": {"weight_decay": 0.25}}
+    model = replace(MODELS["gcn"], groups=groups)
+    runs = [spec(lr=0.1, weight_decay=0.01), spec(lr=0.2)]
+    names = ["norm.weight", "lin_in.weight", "lin_out.weight", "lin.bias"]
+    numbers, rates = parameter_groups(model, runs, names)
+    assert rates.shape == (3, 2, 2)
+    assert [rates[i].tolist() for i in numbers] == [
+        [[0.1, 0.2], [0.01, 0.0]],
+        [[0.5, 0.5], [0.01, 0.0]],
+        [[0.1, 0.2], [0.25, 0.25]],
+        [[0.5, 0.5], [0.01, 0.0]],
+    ]
 
 
 def shapes(model: torch.nn.Module) -> dict[str, torch.Size]:
@@ -191,13 +224,18 @@ def test_gradients_are_where_the_parameters_are(name, narrow):
     found = leaves.side_by_side([leaf.detach() for leaf in leaves.by_name.values()])
     wide, layers = torch.float32, narrow or torch.float32
     types = [wide, layers, wide] if models[0].wide and narrow else [layers]
-    assert [part.dtype for part in found] == types
-    flat = torch.cat([part.float() for part in found], dim=1)
+    assert [part.dtype for _, part in found] == types
+    assert {group for group, _ in found} == {0}
+    flat = torch.cat([part.float() for _, part in found], dim=1)
     expected = {n: leaf.float() for n, leaf in leaves.by_name.items()}
     assert flat.shape == rows.shape
     for part, value in views(flat, shapes(models[0])).items():
         assert torch.equal(value, expected[part])
     assert torch.equal(flat == 0, rows == 0)  # so are the gaps
+    grads = [leaf.detach() for leaf in leaves.by_name.values()]
+    apart = leaves.side_by_side(grads, [0, *[1] * (len(grads) - 1)])
+    assert [group for group, _ in apart][:2] == [0, 1]
+    assert torch.equal(torch.cat([part.float() for _, part in apart], dim=1), flat)
 
 
 class Launches(TorchDispatchMode):
@@ -261,16 +299,18 @@ def test_a_run_that_has_ended_stays_as_it_is():
         spec(lr=0.0, patience=2, steps=9),
         *(spec(seed=s, patience=1, steps=9) for s in range(3)),
     ]
-    made = trained(*runs, steps=4, curves=True)
+    made = trained(*runs, steps=4, curves=True, keep=("logits", "weights"))
     ended = (~made.running()).nonzero().flatten().tolist()
     assert len(ended) > 1  # some with a learning rate
-    before = {n: t.clone() for n, t in made.state.tensors().items() if n not in MOMENTS}
+    now = made.state.tensors()
+    before = {name: t.clone() for name, t in now.items() if not name.startswith(GO_ON)}
+    assert {"best_logits", "best_parameters", "best_buffers.step"} < before.keys()
     assert [made.steps_left().tolist()[i] for i in ended] == [0] * len(ended)
     for _ in range(5):
         made.train_step()
     for name, value in before.items():
         for i in ended:
-            mine = getattr(made.state, name)[i]
+            mine = made.state.tensors()[name][i]
             torch.testing.assert_close(mine, value[i], equal_nan=True, rtol=0, atol=0)
     first = made.results()[0]
     assert (first.step, first.steps_run) == (1, 3)  # lr = 0: no step is better than the first
@@ -290,9 +330,8 @@ def test_early_stopping_does_not_depend_on_the_company():
 def same_state(one: Group, other: Group) -> None:
     """Bit for bit."""
     for name, value in one.state.tensors().items():
-        torch.testing.assert_close(
-            getattr(other.state, name), value, rtol=0, atol=0, equal_nan=True
-        )
+        mine = other.state.tensors()[name]
+        torch.testing.assert_close(mine, value, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -312,7 +351,7 @@ def test_layers_of_many_runs_are_computed_again_at_once(model):
     runs = mixed(model, dataset="board")
     made, again = trained(*runs, curves=True), trained(*runs, curves=True, recompute=True)
     for name, value in made.state.tensors().items():
-        mine = getattr(again.state, name)
+        mine = again.state.tensors()[name]
         torch.testing.assert_close(mine, value, rtol=1e-9, atol=1e-9, equal_nan=True)
     assert made.results() == again.results()
 
@@ -342,7 +381,7 @@ def test_every_precision_trains_and_leaves_no_trace(precision):
 
 def test_the_precision_of_matrix_products_is_put_back_also_after_an_error():
     made = group(spec(precision="tf32", width=16))
-    made._model = None  # breaks in the middle of a step
+    made.module = None  # breaks in the middle of a step
     with pytest.raises(AttributeError):
         made.train_step()
     assert torch.get_float32_matmul_precision() == "highest"

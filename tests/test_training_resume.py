@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from pdgnn import InputError
 from pdgnn.training import Task, loop, train
 from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.group import Group
-from pdgnn.training.state import RunState
 from runs import RUNS, StopError, go, same, spec, stop_at
 
 
@@ -144,11 +149,55 @@ def test_a_state_of_another_model_is_an_error_not_a_fresh_start(tmp_path):
         go(RUNS[:1], folder=tmp_path, progress=stop_at(3))
     folder = RunFolder(tmp_path)
     row = folder.states([RUNS[0].key])[RUNS[0].key]
-    bad = {name: t[None] for name, t in row.items()}
-    bad["parameters"] = bad["parameters"][:, :-1]
-    folder.save_state(RUNS[:1], RunState(**bad))
-    with pytest.raises(InputError, match="not one of this model and graph; start it anew"):
-        go(RUNS[:1], folder=tmp_path)
+    for name in ("parameters", "buffers.seed"):
+        bad = {n: t[None] for n, t in row.items()}
+        bad[name] = torch.cat([bad[name].view(1, -1), bad[name].view(1, -1)], dim=1)
+        folder.save_state(RUNS[:1], SimpleNamespace(tensors=bad.copy))
+        with pytest.raises(InputError, match="not one of this model and graph; start it anew"):
+            go(RUNS[:1], folder=tmp_path)
+
+
+def test_a_state_of_version_1_is_gone_on_with(tmp_path):
+    whole = go(RUNS[2:3], curves=True)
+    with pytest.raises(StopError):
+        go(RUNS[2:3], curves=True, folder=tmp_path, progress=stop_at(4))
+    file = next(tmp_path.glob("under-way-*"))
+    with safe_open(file, framework="pt") as stored:
+        (text,) = json.loads(stored.metadata()["specs"])
+        new = ("best_logits", "best_parameters", "buffers.")
+        tensors = {n: stored.get_tensor(n) for n in stored.keys() if not n.startswith(new)}  # noqa: SIM118
+    run = json.loads(text)
+    assert run.pop("options") == {}
+    assert run.pop("defaults") == []
+    run["scope"] = run.pop("reach")
+    file.unlink()
+    about = {"version": "1", "specs": json.dumps([json.dumps(run)])}
+    save_file(tensors, tmp_path / "under-way-of-old.safetensors", about)
+    steps, step = [], Group.train_step
+    with patch.object(Group, "train_step", lambda self: steps.append(1) or step(self)):
+        same(go(RUNS[2:3], curves=True, folder=tmp_path), whole)
+    assert len(steps) == RUNS[2].steps - 3
+    assert not list(tmp_path.glob("under-way-*"))
+
+
+@pytest.mark.parametrize("keep", [("logits",), ("weights",), ("logits", "weights")])
+def test_what_is_kept_of_the_best_step_does_not_depend_on_a_stop(tmp_path, keep):
+    whole = go(RUNS, keep=keep)
+    for look in (1, 5, 16):
+        folder = tmp_path / str(look)
+        with pytest.raises(StopError):
+            go(RUNS, keep=keep, folder=folder, progress=stop_at(look))
+        for found in (go(RUNS, keep=keep, folder=folder), go(RUNS, keep=keep, folder=folder)):
+            assert found == whole
+            for a, b in zip(found, whole, strict=True):
+                for name in ("logits", "weights"):
+                    one, other = getattr(a, name), getattr(b, name)
+                    assert (one is None) == (other is None) == (name not in keep)
+                if "logits" in keep:
+                    assert torch.equal(a.logits, b.logits)
+                if "weights" in keep:
+                    assert a.weights.keys() == b.weights.keys()
+                    assert all(torch.equal(t, b.weights[n]) for n, t in a.weights.items())
 
 
 def test_a_folder_of_other_data_is_an_error(tmp_path):
@@ -161,7 +210,7 @@ def test_a_folder_of_other_data_is_an_error(tmp_path):
 def test_a_damaged_folder_is_an_error_before_anything_is_trained(tmp_path, monkeypatch):
     (tmp_path / "results.jsonl").write_text("{")
     monkeypatch.setattr(Group, "__init__", None)
-    with pytest.raises(InputError, match=r"results.jsonl is damaged"):
+    with pytest.raises(InputError, match=r"results.jsonl, line 1, is damaged"):
         go(RUNS, folder=tmp_path)
     (tmp_path / "results.jsonl").unlink()
     (tmp_path / "under-way-0.safetensors").write_text("what is this")
@@ -177,11 +226,11 @@ def test_a_signal_waits_for_the_end_of_a_step_and_the_state_is_kept(tmp_path, mo
     before = signal.signal(signal.SIGTERM, end)
     whole, loss, calls = go(RUNS, curves=True), Group._loss, []
 
-    def interrupted(self, logits):
+    def interrupted(self):
         calls.append(1)
         if len(calls) == 9:
             os.kill(os.getpid(), number)  # in the middle of a step
-        return loss(self, logits)
+        return loss(self)
 
     try:
         with monkeypatch.context() as patched:
@@ -201,10 +250,10 @@ def test_a_signal_waits_for_the_end_of_a_step_and_the_state_is_kept(tmp_path, mo
 def test_a_second_signal_does_not_wait_and_keeps_no_half_step(tmp_path, monkeypatch):
     whole, loss = go(RUNS[:1]), Group._loss
 
-    def interrupted(self, logits):
+    def interrupted(self):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
-        return loss(self, logits)
+        return loss(self)
 
     with monkeypatch.context() as patched:
         patched.setattr(Group, "_loss", interrupted)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_class_weight
+from torch.nn import functional as F  # noqa: N812
 from torch_geometric.data import Data
 
 from filing import npz
 from pdgnn import Graph, InputError
-from pdgnn.training import Task
-from runs import three_classes
+from pdgnn.models import MODELS, Size
+from pdgnn.training import Task, train
+from pdgnn.training.group import Group
+from pdgnn.training.inputs import InputCache
+from pdgnn.training.metrics import METRICS, scores
+from pdgnn.training.spec import resolved
+from runs import TASKS, spec, three_classes
 
 EDGES = [[0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]]
 N = 8
@@ -80,7 +88,7 @@ def test_what_is_given_is_copied_and_may_be_read_only():
         ({"y": np.arange(N) % 2 + 1}, "no node is of class 0; number the classes without a gap"),
         ({"y": np.arange(N) % 2 * 2}, "no node is of class 1; number the classes without a gap"),
         ({"masks": arrays()["masks"][0]}, "masks have shape [3, 8]; give [splits, 3, 8]"),
-        ({"masks": arrays()["masks"][:, :2]}, "masks have shape [2, 2, 8]; give [splits, 3, 8]"),
+        ({"masks": arrays()["masks"][:, :1]}, "masks have shape [2, 1, 8]; give [splits, 3, 8]"),
         ({"masks": arrays()["masks"][:0]}, "masks have shape [0, 3, 8]; give [splits, 3, 8]"),
         ({"masks": arrays()["masks"][..., 1:]}, "masks have shape [2, 3, 7]"),
         ({"masks": arrays()["masks"] * 2}, "masks must be true or false"),
@@ -99,7 +107,6 @@ def test_bad_arrays_are_one_line(changes, message):
     [
         ((1, 0, slice(None), False), "split 1 has no train nodes"),
         ((0, 1, slice(None), False), "split 0 has no val nodes"),
-        ((1, 2, slice(None), False), "split 1 has no test nodes"),
         ((0, 0, 2, True), "split 0 has a node in two of its parts"),
         ((1, 1, 1, True), "split 1 has a node in two of its parts"),
         ((0, 0, 7, True), "node 7 is in the train part of split 0 and has no label"),
@@ -116,6 +123,172 @@ def test_bad_splits_are_one_line(change, message):
     assert str(caught.value) == f"path: {message}"
 
 
+# --- no test part ---------------------------------------------------------------------------------
+
+
+def test_the_test_part_may_be_missing():
+    masks = arrays()["masks"]
+    short = task(masks=masks[:, :2])
+    assert short.masks.shape == (2, 3, N)
+    assert torch.equal(short.masks[:, :2], task().masks[:, :2])
+    assert not short.masks[:, 2].any()
+    masks[:, 2] = False
+    empty = task(masks=masks)
+    assert torch.equal(empty.masks, short.masks)
+    assert empty.fingerprint() == short.fingerprint() != task().fingerprint()
+    masks[0, 2] = arrays()["masks"][0, 2]  # of one split of two
+    assert task(masks=masks).masks[:, 2].sum(dim=1).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_without_a_test_part_a_run_has_a_validation_score_alone(metric):
+    made = task(masks=arrays()["masks"][:, :2], metric=metric)
+    (result,) = train([spec(split=1)], tasks={"board": made}, curves=True)
+    (whole,) = train([spec(split=1)], tasks={"board": task(metric=metric)}, curves=True)
+    assert (result.val, result.step) == (whole.val, whole.step)
+    assert math.isnan(result.test)
+    assert np.isnan(result.curves[:, 2]).all()
+    assert np.array_equal(result.curves[:, :2], whole.curves[:, :2])
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dataset", ["board", "ring"])
+def test_a_run_is_scored_by_the_metric_of_its_task(metric, dataset):
+    usual = TASKS[dataset]
+    made = Task.from_arrays(usual.graph, usual.x, usual.y, usual.masks, metric=metric)
+    assert made.metric == metric
+    assert (made.fingerprint() == usual.fingerprint()) == (metric == usual.metric)
+    run = spec(dataset=dataset, steps=8)
+    (found,) = train([run], tasks={dataset: made}, keep=("logits",), curves=True)
+    val, test = scores(found.logits[None], made.y, made.masks[:1, 1:], metric)[0].tolist()
+    assert (found.val, found.test) == (val, test)
+    assert found.step == int(found.curves[:, 1].argmax()) + 1  # the best is by it
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "average_precision"])
+def test_ranks_need_nodes_of_every_class(metric):
+    label = {"roc_auc": "ROC AUC", "average_precision": "average precision"}[metric]
+    masks = arrays()["masks"]
+    masks[0, 1, 3] = False  # of class 1, in the val part
+    said = f"path: the val part of split 0 has one class only; {label} needs two"
+    with pytest.raises(InputError, match=said):
+        task(masks=masks, metric=metric)
+    for other in set(METRICS) - {"roc_auc", "average_precision"}:
+        assert task(masks=masks, metric=other).metric == other
+    y = np.array([0, 1, 2, 1, 0, 1, 2, -1])
+    said = f"the val part of split 0 has 2 of 3 classes only; {label} needs all"
+    with pytest.raises(InputError, match=said):
+        task(y=y, metric=metric)
+
+
+def test_unknown_metrics_are_refused():
+    with pytest.raises(InputError, match="unknown metric 'auc'; choose one of accuracy"):
+        task(metric="auc")
+
+
+# --- classes and their weights --------------------------------------------------------------------
+
+
+def test_classes_that_no_node_has_are_counted_where_their_number_is_given():
+    y = np.array([0, 2, 0, 2, 0, 2, 0, -1])
+    made = task(y=y, num_classes=4)
+    assert (made.num_classes, made.out_channels, made.metric) == (4, 4, "accuracy")
+    assert made.size == Size(2, 4, N, 4)
+    (result,) = train([spec(steps=2)], tasks={"board": made}, keep=("logits",))
+    assert result.logits.shape == (N, 4)
+    prints = {task(y=y, num_classes=n).fingerprint() for n in (3, 4, 5)}
+    assert len(prints) == 3
+    assert task(num_classes=2).fingerprint() == task().fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (2, "path: label 2 is out of range; number the classes from 0"),
+        (1, "num_classes must be a whole number of at least 2, not 1"),
+        (3.0, "num_classes must be a whole number of at least 2, not 3.0"),
+    ],
+)
+def test_bad_numbers_of_classes_are_one_line(number, message):
+    with pytest.raises(InputError) as caught:
+        task(y=np.array([0, 2, 0, 2, 0, 2, 0, -1]), num_classes=number)
+    assert str(caught.value).startswith(message)
+
+
+def test_balanced_weights_make_all_classes_count_the_same():
+    y, masks = np.array([0, 1, 0, 1, 0, 1, 0, 2]), arrays()["masks"]
+    masks[0, 0, [0, 1, 6]] = True  # of classes 0, 1, 0; none of class 2
+    made = task(y=y, masks=masks, class_weights="balanced")
+    weights = made.weights(0)
+    assert weights.tolist() == pytest.approx([3 / (3 * 2), 3 / (3 * 1), 0.0])
+    present = compute_class_weight("balanced", classes=np.array([0, 1]), y=y[masks[0, 0]])
+    assert weights[:2].tolist() == pytest.approx((present * 2 / 3).tolist())  # over 3 classes
+    assert weights.dtype == torch.float32
+    assert made.weights(1).tolist() == pytest.approx([2 / 3, 2 / 3, 0.0])
+    assert task().weights(0) is None
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array, torch.tensor])
+def test_weights_may_be_numbers(form):
+    made = task(class_weights=form([0.5, 2.0]))
+    assert made.weights(0).tolist() == made.weights(1).tolist() == [0.5, 2.0]
+    assert made.weights(0).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dataset", ["board", "ring"])
+@pytest.mark.parametrize("weights", ["balanced", "numbers"])
+def test_the_loss_is_weighted_as_in_torch(dataset, weights):
+    usual = TASKS[dataset]
+    y, masks = usual.y, usual.masks.clone()
+    masks[0, 0] &= (y > 0) | (torch.arange(len(y)) % 3 > 0)  # classes of several sizes
+    given = weights if weights == "balanced" else [0.25, 3.0, 1.5][: usual.num_classes]
+    made = Task.from_arrays(usual.graph, usual.x, y, masks, class_weights=given)
+    run = resolved(spec(dataset=dataset, precision="float64", dropout=0.0), MODELS["gcn"])
+    inputs = InputCache({dataset: made}, {}).get(run, torch.float64)
+    group = Group([run], MODELS["gcn"], made, [inputs], device=torch.device("cpu"))
+    logits, train, w = group.evaluate()[0], masks[0, 0], made.weights(0).double()
+    group.train_step()
+    if dataset == "board":
+        each = F.binary_cross_entropy_with_logits(
+            logits[train, 0], y[train].double(), reduction="none"
+        )
+        expected = (w[y[train]] * each).sum() / w[y[train]].sum()
+    else:
+        expected = F.cross_entropy(logits[train], y[train], w)
+    torch.testing.assert_close(group.state.loss[0], expected)
+    plain = Task.from_arrays(usual.graph, usual.x, y, masks)
+    other = Group([run], MODELS["gcn"], plain, [inputs], device=torch.device("cpu"))
+    other.train_step()
+    assert not torch.isclose(other.state.loss, group.state.loss)
+    assert made.fingerprint() != plain.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("equal", "path: class_weights are 'balanced' or numbers, not 'equal'"),
+        ([1.0], "path: class_weights must be 2 finite numbers of at least 0, one for each class"),
+        ([[1.0, 1.0]], "path: class_weights must be 2 finite numbers of at least 0, one for each"),
+        ([1.0, -1.0], "path: class_weights must be 2 finite numbers of at least 0, one for each"),
+        ([1.0, np.nan], "path: class_weights must be 2 finite numbers of at least 0, one for each"),
+        ([1.0, np.inf], "path: class_weights must be 2 finite numbers of at least 0, one for each"),
+        (["a", "b"], "path: class_weights must be numbers"),
+        ([0.0, 0.0], "path: no training node of split 0 has a class weight above 0"),
+    ],
+)
+def test_bad_class_weights_are_one_line(weights, message):
+    with pytest.raises(InputError) as caught:
+        task(class_weights=weights)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+# --- where tasks come from ------------------------------------------------------------------------
+
+
 def test_training_nodes_may_be_of_one_class():
     masks = arrays()["masks"]
     masks[0, 0, 1] = False
@@ -126,7 +299,7 @@ def test_from_data_takes_one_split_or_many():
     made = arrays()
     data = Data(x=torch.tensor(made["x"]), y=torch.tensor(made["y"]), num_nodes=N)
     data.edge_index = torch.tensor(EDGES)
-    with pytest.raises(InputError, match="has no train_mask, val_mask, test_mask; training needs"):
+    with pytest.raises(InputError, match="has no train_mask, val_mask; training needs them"):
         Task.from_data(data)
     for i, part in enumerate(("train", "val", "test")):
         data[f"{part}_mask"] = torch.tensor(made["masks"][:, i].T)
@@ -137,6 +310,17 @@ def test_from_data_takes_one_split_or_many():
     for part in ("train", "test"):
         data[f"{part}_mask"] = data[f"{part}_mask"][:, 0]
     assert torch.equal(Task.from_data(data).masks, torch.tensor(made["masks"][:1]))
+    weighted = Task.from_data(data, name="mine", metric="macro_f1", class_weights="balanced")
+    assert (weighted.name, weighted.metric, weighted.class_weights) == (
+        "mine",
+        "macro_f1",
+        "balanced",
+    )
+    test = data.test_mask
+    del data.test_mask
+    assert torch.equal(Task.from_data(data).masks[:, :2], torch.tensor(made["masks"][:1, :2]))
+    assert not Task.from_data(data).masks[:, 2].any()
+    data.test_mask = test
     data.val_mask = data.val_mask[1:]
     with pytest.raises(InputError, match=r"val_mask has shape \[7\]; 8 nodes need \[8\] or"):
         Task.from_data(data)
@@ -173,7 +357,9 @@ def test_fingerprints_tell_any_change():
     other = [task(x=made["x"] + 1), task(y=y), task(masks=masks), task(masks=made["masks"][:1])]
     other += [Task.from_arrays(Graph.from_edge_index(np.array(EDGES)[:, :6], 8), **made)]
     other += [Task.from_arrays(weighted, **made)]
-    assert len({t.fingerprint() for t in [first, *other]}) == 7
+    other += [task(metric="accuracy"), task(class_weights="balanced"), task(num_classes=3)]
+    other += [task(class_weights=[1.0, 2.0]), task(class_weights=[2.0, 1.0])]
+    assert len({t.fingerprint() for t in [first, *other]}) == 12
     assert task().fingerprint() == first.fingerprint()
 
 

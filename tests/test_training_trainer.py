@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from pdgnn import Graph, InputError
+from pdgnn import Graph, InputError, spectrum
+from pdgnn.models import MODELS
 from pdgnn.ops import Edges
-from pdgnn.training import Progress, RunSpec, Task, group, loop, train, trainer
+from pdgnn.training import Progress, RunSpec, Task, group, loop, train
 from pdgnn.training.group import Group
+from pdgnn.training.inputs import same_structure
+from pdgnn.training.spec import resolved
 from runs import RUNS, StopError, board, go, prepare, random_masks, same, spec, stop_at
 
 
@@ -21,6 +24,11 @@ from runs import RUNS, StopError, board, go, prepare, random_masks, same, spec, 
 def look_often(monkeypatch):
     """Look at the runs after every step."""
     monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
+
+
+def plain(*specs: RunSpec) -> list[RunSpec]:
+    """As results have them."""
+    return [resolved(s, MODELS[s.model]) for s in specs]
 
 
 def test_nothing_to_train_is_nothing(tmp_path):
@@ -37,10 +45,12 @@ def test_results_come_in_the_order_of_the_runs_and_equal_ones_are_trained_once(m
         init(self, specs, *args, **options)
 
     monkeypatch.setattr(Group, "__init__", counted)
-    twice = [RUNS[2], RUNS[0], replace(RUNS[2], alpha=1), RUNS[1]]
+    unused = replace(RUNS[1], gamma=0.25, heads=4)  # a GCN, which has neither
+    twice = [RUNS[2], RUNS[0], replace(RUNS[2], alpha=1), RUNS[1], unused]
     found = go(twice)
-    assert [r.spec for r in found] == twice
+    assert [r.spec for r in found] == plain(*twice)
     assert found[0] is found[2]
+    assert found[3] is found[4]
     assert sorted(s.key for s in made) == sorted(s.key for s in RUNS[:3])
 
 
@@ -87,18 +97,17 @@ def test_a_run_has_its_own_data():
     found = go([*RUNS[:2], *ring[:2]], most_runs=4)
     assert found == [*go(RUNS[:2], most_runs=2), *go(ring[:2], most_runs=2)]
     opened = train([replace(RUNS[0], dataset="minesweeper-generated:size=6,seed=1")])
-    assert replace(opened[0], spec=RUNS[0]) == go(RUNS[:1])[0]
+    assert replace(opened[0], spec=plain(RUNS[0])[0]) == go(RUNS[:1])[0]
 
 
 def test_runs_on_other_rewired_graphs_train_apart(monkeypatch):
     seen = []
     init = Group.__init__
 
-    def noted(self, specs, task, inputs, **options):
-        seen.append(
-            {(i.edges.rowptr.numpy().tobytes(), i.edges.col.numpy().tobytes()) for i in inputs}
-        )
-        init(self, specs, task, inputs, **options)
+    def noted(self, specs, model, task, inputs, **options):
+        found = [own["edges"] for own in inputs]
+        seen.append({(e.rowptr.numpy().tobytes(), e.col.numpy().tobytes()) for e in found})
+        init(self, specs, model, task, inputs, **options)
 
     monkeypatch.setattr(Group, "__init__", noted)
     runs = [
@@ -116,26 +125,47 @@ def test_runs_on_other_rewired_graphs_train_apart(monkeypatch):
 
 
 def test_edges_are_the_same_only_if_all_of_them_are():
+    def alike(one: Edges, other: Edges) -> bool:
+        return same_structure({"edges": one}, {"edges": other})
+
     paths = [[[0, 1], [1, 0]], [[0, 2], [2, 0]], [[1, 2], [2, 1]], [[1, 2], [2, 0]]]
     made = [Edges.from_edge_index(torch.tensor(p), num_nodes=3) for p in [*paths, paths[0]]]
-    same = [[trainer._same(one, other) for one in made] for other in made]
-    assert same == [[i % 4 == j % 4 for i in range(5)] for j in range(5)]
+    found = [[alike(one, other) for one in made] for other in made]
+    assert found == [[i % 4 == j % 4 for i in range(5)] for j in range(5)]
     sources = [Edges.from_edge_index(torch.tensor([[1, 1], [0, t]]), num_nodes=3) for t in (0, 2)]
     assert torch.equal(sources[0].col, sources[1].col)
-    assert not trainer._same(*sources)
+    assert not alike(*sources)
+
+
+def test_inputs_may_differ_in_floating_point_values_alone():
+    first = {"w": torch.ones(3), "edge_index": torch.tensor([[0], [1]]), "hops": 2, "name": "a"}
+    assert same_structure(first, {**first, "w": torch.zeros(3)})
+    for change in (
+        {"w": torch.ones(4)},
+        {"w": torch.ones(3, dtype=torch.float64)},
+        {"edge_index": torch.tensor([[0], [2]])},
+        {"hops": 3},
+        {"hops": 2.0},
+        {"name": "b"},
+        {"more": 1},
+    ):
+        assert not same_structure(first, {**first, **change}), change
 
 
 def test_one_solve_serves_every_alpha(monkeypatch):
     solved = []
-    solve = trainer.eigenpairs
+    solve = spectrum.eigenpairs
 
     def counted(g, **options):
         solved.append(options["gamma"])
         return solve(g, **options)
 
-    monkeypatch.setattr(trainer, "eigenpairs", counted)
-    go([spec(model="pd-gat", alpha=a, gamma=g, steps=1) for g in (0.5, 1.0) for a in (0.0, 1.0)])
-    go([spec(model="pd-gcn", gamma=0.5, steps=1), spec(model="gcn", steps=1)])
+    monkeypatch.setattr(spectrum, "eigenpairs", counted)
+    tasks = {"board": Task.open("minesweeper-generated:size=7")}  # a graph of this test alone
+    scopes = [(g, a) for g in (0.5, 1.0) for a in (0.0, 1.0)]
+    train([spec(model="pd-gat", alpha=a, gamma=g, steps=1) for g, a in scopes], tasks=tasks)
+    others = [spec(model="pd-gcn", gamma=0.3, steps=1), spec(model="gcn", steps=1)]
+    train([*others, spec(model="gat", rewired=True, gamma=0.5, steps=1)], tasks=tasks)
     assert solved == [0.5, 1.0]
 
 
@@ -149,7 +179,7 @@ def test_progress_tells_how_far_it_is():
     for done, i in enumerate(order):
         mine = [p for p in told if p.runs_done == done]
         assert [p.step for p in mine] == list(range(7))
-        assert all(p.specs == [RUNS[i]] for p in mine)
+        assert all(p.specs == plain(RUNS[i]) for p in mine)
         assert (mine[-1].val, mine[-1].test) == ([found[i].val], [found[i].test])
         assert math.isnan(mine[0].val[0])
         assert [p.seconds for p in mine] == sorted(p.seconds for p in mine)
@@ -171,11 +201,15 @@ def test_a_diverged_run_is_told_and_ends(tmp_path):
         ({"device": "tpu"}, "unknown device 'tpu'; use 'cpu' or 'cuda'"),
         ({"device": "meta"}, "runs train on 'cpu' or 'cuda', not on 'meta'"),
         ({"device": 3.5}, "unknown device 3.5"),
-        ({"most_runs": 0}, "most_runs must be a whole number of at least 1 or None, not 0"),
+        ({"most_runs": 0}, "most_runs must be a whole number of at least 1, not 0"),
         ({"most_runs": -2}, "most_runs must be a whole number"),
         ({"most_runs": 1.5}, "most_runs must be a whole number"),
-        ({"save_seconds": -1}, "save_seconds must be a number of at least 0, not -1"),
-        ({"save_seconds": math.nan}, "save_seconds must be a number of at least 0, not nan"),
+        ({"save_seconds": -1}, "save_seconds must be a number of at least 0, and finite, not -1"),
+        (
+            {"save_seconds": math.nan},
+            "save_seconds must be a number of at least 0, and finite, not",
+        ),
+        ({"keep": ("logits", "curves")}, "keep takes 'logits' and 'weights', not 'curves'"),
     ],
 )
 def test_bad_options_are_one_line_and_make_no_folder(tmp_path, options, message):
@@ -191,6 +225,10 @@ def test_runs_that_cannot_be_are_refused_before_any_work(tmp_path, monkeypatch):
         ([*RUNS, spec(split=10)], {}, "board has splits 0 to 9; there is no 10"),
         ([spec(dataset="no such graph")], {}, "'no such graph' is neither a file nor a dataset"),
         (RUNS, {"device": "cuda"}, "needs a CUDA GPU and there is none"),
+        ([*RUNS, spec(model="gtn")], {}, "unknown model 'gtn'; choose one of mlp, resnet, gcn"),
+        ([spec(model="gat", heads=3)], {}, "width 8 does not split into 3 equal heads, which gat"),
+        ([spec(options={"k": 2})], {}, "gcn has no option 'k'; it has none"),
+        (RUNS, {"models": {"gcn": MODELS["gat"]}}, "'gcn' is a model of pdgnn already; choose"),
     ):
         with pytest.raises(InputError, match=message):
             go(runs, folder=tmp_path / "new", **options)

@@ -7,27 +7,35 @@ import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
-import time
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F  # noqa: N812
 from typer.testing import CliRunner
 
 from pdgnn import InputError
 from pdgnn.cli import app
+from pdgnn.models import MODELS
 from pdgnn.ops import use_backend
-from pdgnn.training import Progress, Task, train, workers
+from pdgnn.training import Progress, Task, loop, train, workers
 from pdgnn.training.checkpoint import RunFolder
+from pdgnn.training.inputs import InputCache
+from pdgnn.training.share import Settings
+from pdgnn.training.spec import resolved
 from pdgnn.training.state import RunState
-from pdgnn.training.trainer import _Job
+from pdgnn.training.trainer import Ledger, _shares
 from runs import StopError, board, go, spec, stop_at
 
-MODELS = ("gcn", "pd-gat", "gcn", "pd-gcn")
-RUNS = [spec(split=i, seed=i, model=m, gamma=0.5) for i, m in enumerate(MODELS)]
-LONG = [spec(split=i, seed=i, steps=300) for i in range(3)]
+NAMES = ("gcn", "pd-gat", "gcn", "pd-gcn")
+RUNS = [spec(split=i, seed=i, model=m, gamma=0.5) for i, m in enumerate(NAMES)]
+LIMIT = 600
+"""Seconds after which a process that should end is taken for one that never does."""
 ARGUMENTS = [
     *("train", "minesweeper-generated:size=10", "-m", "gcn", "--width", "16", "--steps", "150"),
     *("--splits", "0-3", "--json"),
@@ -62,50 +70,107 @@ def test_the_same_numbers_come_from_workers(tmp_path):
     assert not multiprocessing.active_children()
 
 
-def test_workers_take_groups_and_go_on_with_what_others_began(tmp_path):
+def test_workers_take_groups_and_go_on_with_what_others_began(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)  # here, after every step
     runs = [spec(split=i, seed=i, model=m) for m in ("gcn", "mlp") for i in range(3)]
     options = {"curves": True, "most_runs": 2}
     alone = go(runs, **options)
-    told: list[Progress] = []
     with pytest.raises(StopError):
         go(runs, **options, folder=tmp_path, save_seconds=0.0, progress=stop_at(3))
-    states = RunFolder(tmp_path).states([run.key for run in runs], curves=True)
-    assert {int(row["step"]) for row in states.values()} == {3}  # after looks at 0 and 1
-    found = go(runs, **options, workers=2, folder=tmp_path, progress=told.append)
+    begun = RunFolder(tmp_path).states([run.key for run in runs], curves=True)
+    assert {key: int(row["step"]) for key, row in begun.items()} == {r.key: 2 for r in runs[:2]}
+
+    told: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    tell = workers.WorkerPool._tell
+
+    def noted(self, worker, p):
+        told.setdefault(tuple(s.key for s in p.specs), []).append((worker.process.pid, p.step))
+        tell(self, worker, p)
+
+    monkeypatch.setattr(workers.WorkerPool, "_tell", noted)
+    found = go(runs, **options, workers=2, folder=tmp_path)
+    assert found == alone
     for a, b in zip(found, alone, strict=True):
         assert np.array_equal(a.curves, b.curves)
-    assert max(len(p.specs) for p in told) > 2  # both workers are at a group
+    shares = [runs[:2], runs[2:3], runs[3:5], runs[5:]]
+    assert set(told) == {tuple(run.key for run in share) for share in shares}
+    for keys, looks in told.items():
+        assert len({worker for worker, _ in looks}) == 1  # the group is one worker's
+        steps = [step for _, step in looks]
+        assert steps == sorted(steps)
+        assert (steps[0], steps[-1]) == (2 if keys[0] in begun else 0, 6)
+    assert not list(tmp_path.glob("under-way-*"))
 
 
 def test_a_gpu_is_shared_out_by_groups_and_its_memory_evenly():
-    job = _Job({}, None, torch.device("cuda"), False, 1.0, None, True, False, None)
+    inputs, gpu = InputCache({"board": board()}, {}), Settings(torch.device("cuda"))
     runs = [spec(model=m, seed=i) for i in range(3) for m in ("gcn", "mlp")]
-    assert job._shares(runs) == [runs[::2], runs[1::2]]
-    told, *_ = pickle.loads(workers.WorkerPool(job, [], 4)._told)
-    assert told.memory == 0.25
-    job.device = torch.device("cpu")
-    assert job._shares(runs) == [[run] for run in runs]
-    job.most_runs = 2
-    assert [len(share) for share in job._shares(runs)] == [2, 1, 2, 1]
+    shares = _shares(runs, inputs, gpu)
+    assert shares == [runs[::2], runs[1::2]]
+    ledger = Ledger(6, None, None)
+    own, each, keeps, forced = pickle.loads(workers._message(shares, inputs, gpu, ledger, 4))
+    assert each == replace(gpu, memory=0.25)
+    assert (own.tasks.keys(), keeps, forced) == ({"board"}, False, [])
+    cpu = Settings(torch.device("cpu"))
+    assert _shares(runs, inputs, cpu) == [[run] for run in runs]
+    assert [len(share) for share in _shares(runs, inputs, replace(cpu, most_runs=2))] == [
+        2,
+        1,
+        2,
+        1,
+    ]
 
 
-def test_a_worker_that_is_killed_is_told_and_the_others_save(tmp_path):
-    whole = go(LONG)
+class Signals:
+    """Those that this process gets from here on."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.theirs.setblocking(False)
+        signal.set_wakeup_fd(self.theirs.fileno())
+
+    def wait(self) -> None:
+        """Until there was one."""
+        self.ours.recv(1)
+
+
+HAD: list[Signals] = []
+
+
+def waiting_loss(outputs, target, train, step):
+    """Where the test says so, step 5 goes on only after a signal, in it or since the first step."""
+    if "PDGNN_TEST_WAITS" in os.environ and int(step) == 1:
+        HAD.append(Signals())
+    if "PDGNN_TEST_WAITS" in os.environ and int(step) == 5:
+        HAD[-1].wait()
+    return F.binary_cross_entropy_with_logits(outputs[:, 0], target.float(), train.float())
+
+
+def test_a_worker_that_is_killed_is_told_and_the_others_save(tmp_path, monkeypatch):
+    model = replace(MODELS["gcn"], loss=waiting_loss)
+    runs = [spec(split=i, seed=i, model="waiting", steps=12) for i in range(3)]
+    runs, models = [resolved(run, model) for run in runs], {"waiting": model}
+    whole, killed = go(runs, models=models), []
 
     def kill_one(p: Progress) -> None:
-        if len(p.specs) == 2 and p.step > 1:
-            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        """When both are under way, neither of which can end."""
+        if len(p.specs) == 2 and p.step > 1 and not killed:
+            killed.append(multiprocessing.active_children()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
 
-    said = "a worker process was killed by signal 9 while it trained gcn on board; if there was not"
-    with pytest.raises(InputError, match=said):
-        go(LONG, workers=2, folder=tmp_path, save_seconds=0.0, progress=kill_one)
+    said = "a worker process was killed by signal 9 while it trained waiting on board; if there was"
+    options = {"models": models, "workers": 2, "folder": tmp_path, "save_seconds": 0.0}
+    with monkeypatch.context() as patched:
+        patched.setenv("PDGNN_TEST_WAITS", "1")
+        with pytest.raises(InputError, match=said):
+            go(runs, **options, progress=kill_one)
     assert not multiprocessing.active_children()
-    states = RunFolder(tmp_path).states([s.key for s in LONG])
-    assert len(states) == 2
+    states = RunFolder(tmp_path).states([s.key for s in runs])
+    assert set(states) == {s.key for s in runs[:2]}
     steps = [int(row["step"]) for row in states.values()]
-    assert 0 < max(steps) < 300
+    assert 0 < max(steps) <= 5
 
-    assert go(LONG, folder=tmp_path) == whole
+    assert go(runs, models=models, folder=tmp_path) == whole
     assert not list(tmp_path.glob("under-way-*"))
 
 
@@ -134,8 +199,7 @@ class BrokenTask(Task):
 
 
 def test_a_bug_in_a_worker_comes_with_its_traceback():
-    b = board()
-    task = BrokenTask("board", b.graph, b.x, b.y, b.masks)
+    task = BrokenTask(**{f.name: getattr(board(), f.name) for f in fields(Task)})
     with pytest.raises(RuntimeError, match=r"in a worker(?s:.)*out_channels(?s:.)*Error: a bug"):
         train(RUNS[:1], tasks={"board": task}, workers=2)
 
@@ -166,32 +230,59 @@ def test_the_commands_pass_the_number_on(tmp_path, monkeypatch, command):
     assert list(tmp_path.glob("*")) == []
 
 
+WAITING = """
+import math
+from pdgnn.cli import progress
+from pdgnn.training.group import Group
+from test_training_workers import Signals
+step = Group.train_step
+def waiting(self):
+    step(self)
+    if self.specs[0].split > 0 and int(self.state.step[0]) == 5:
+        signals = Signals()
+        print("waiting", flush=True)
+        signals.wait()
+Group.train_step, progress.LINE_SECONDS = waiting, math.inf  # however long it takes
+if __name__ == "__main__":
+    from pdgnn.cli import main
+    main()
+"""
+
+
 def started(folder) -> subprocess.Popen:
-    """The command, in a process group of its own, with a first run finished and others begun."""
+    """The command, in a process group of its own, its first run finished, two others half way."""
+    script = folder.with_name("waiting.py")
+    script.write_text(WAITING)  # which every worker imports
     running = subprocess.Popen(
-        [sys.executable, "-m", "pdgnn", *ARGUMENTS, "--workers", "2", "--folder", str(folder)],
+        [sys.executable, str(script), *ARGUMENTS, "--workers", "2", "--folder", str(folder)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    end = time.monotonic() + 60
-    while not (folder / "results.jsonl").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    assert [running.stdout.readline() for _ in range(2)] == ["waiting\n"] * 2
+    assert [r.spec.split for r in RunFolder(folder).results().values()] == [0]
     return running
 
 
 def test_ctrl_c_keeps_the_states_and_the_command_goes_on(tmp_path):
-    running = started(tmp_path)
+    folder = tmp_path / "runs"
+    running = started(folder)
     os.killpg(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == 130
-    assert said == f"stopped; what is done is in {tmp_path}; run the same command again to go on\n"
-    assert list(tmp_path.glob("under-way-*"))
-    again = CliRunner().invoke(app, [*ARGUMENTS, "--folder", str(tmp_path)])  # one is enough now
-    assert rows(again.stdout) == rows(CliRunner().invoke(app, ARGUMENTS).stdout)
-    assert not list(tmp_path.glob("under-way-*"))
+    out, said = running.communicate(timeout=LIMIT)
+    assert (running.returncode, out) == (130, "")
+    assert said == f"stopped; what is done is in {folder}; run the same command again to go on\n"
+    again = [*ARGUMENTS, "--folder", str(folder)]  # one process is enough now
+    begun = {f.name for f in folder.glob("under-way-*")}
+    assert len(begun) == 2
+    steps, step = [], loop.Group.train_step
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loop.Group, "train_step", lambda self: steps.append(1) or step(self))
+        found = CliRunner().invoke(app, again)
+    assert len(steps) == 145 + 145 + 150
+    assert rows(found.stdout) == rows(CliRunner().invoke(app, ARGUMENTS).stdout)
+    assert not list(folder.glob("under-way-*"))
 
 
 def rows(printed: str) -> list:
@@ -202,11 +293,11 @@ def rows(printed: str) -> list:
 
 
 def test_workers_do_not_outlive_a_killed_parent(tmp_path):
-    running = started(tmp_path)
+    running = started(tmp_path / "runs")
     running.kill()
-    running.communicate(timeout=20)  # to the end of stderr, which every worker has too
+    running.communicate(timeout=LIMIT)  # to the end of stderr, which every worker has too
     assert running.returncode == -signal.SIGKILL
-    with RunFolder(tmp_path).held():
+    with RunFolder(tmp_path / "runs").held():
         pass
 
 
@@ -218,7 +309,7 @@ def test_a_script_that_is_not_guarded_ends_and_is_told_why(tmp_path):
         "train([run], workers=2)\n"
     )
     ended = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=LIMIT
     )
     assert ended.returncode == 1
     last = ended.stderr.splitlines()[-1]
