@@ -130,7 +130,7 @@ class Mask(nn.Module):
         self.model = model
 
     def forward(self) -> Tensor:
-        *values, layer = self.model.noise().draw()
+        *values, layer = self.model.dropout_state().draw()
         return dropout(torch.ones(10, WIDTH), *values, layer=layer)
 
 

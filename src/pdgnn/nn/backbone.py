@@ -93,12 +93,12 @@ def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -
     had; so the layer must be a function of these, its input and `context` alone.
 
     >>> edges = Edges.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> noise = DropoutState(torch.tensor(0.5), torch.tensor(0), torch.tensor(1), active=True)
+    >>> dropout = DropoutState(torch.tensor(0.5), torch.tensor(0), torch.tensor(1), active=True)
     >>> layer, x = Residual(4, FeedForwardBlock(4)), torch.ones(2, 4, requires_grad=True)
-    >>> recomputed(layer, x, Context(edges, None, None, noise)).shape, noise.drawn
+    >>> recomputed(layer, x, Context(edges, None, None, dropout)).shape, dropout.drawn
     (torch.Size([2, 4]), 2)
     """
-    noise, begun = context.noise, context.noise.drawn
+    dropout, begun = context.dropout, context.dropout.drawn
     parameters = dict(layer.named_parameters())  # now: others may stand here in the backward pass
     names, dense = list(parameters), x if isinstance(x, Tensor) else None
     sparse = None if isinstance(x, Tensor) else x
@@ -112,15 +112,15 @@ def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -
         step: Tensor,
         *values: Tensor,
     ) -> Tensor:
-        own = DropoutState(rate, seed, step, active=noise.active)
+        own = DropoutState(rate, seed, step, active=dropout.active)
         own.drawn = begun  # the same masks the second time
-        mine = replace(context, edge_weight=weight, edge_attr=attr, noise=own)
+        mine = replace(context, edge_weight=weight, edge_attr=attr, dropout=own)
         args = (sparse if x is None else x, mine)
         out: Tensor = functional_call(layer, dict(zip(names, values, strict=True)), args)
-        noise.drawn = own.drawn  # where the next layer goes on
+        dropout.drawn = own.drawn  # where the next layer goes on
         return out
 
-    others = (context.edge_weight, context.edge_attr, noise.rate, noise.seed, noise.step)
+    others = (context.edge_weight, context.edge_attr, dropout.rate, dropout.seed, dropout.step)
     apply: Any = _Recomputed.apply
     result: Tensor = apply(call, dense, *others, *parameters.values())
     return result
@@ -148,7 +148,7 @@ class SeededModule(nn.Module):
         self.register_buffer("seed", torch.tensor(check_seed(seed)))
         self.register_buffer("step", torch.tensor(0))
 
-    def noise(self) -> DropoutState:
+    def dropout_state(self) -> DropoutState:
         """The dropout of this forward pass."""
         # A copy, as backward passes still need this step when the next one has begun.
         step = self.step.add_(1).clone() if self.training else self.step
@@ -168,7 +168,7 @@ def checked_context(
     edge_weight: Tensor | None,
     edge_attr: Tensor | None,
     dtype: torch.dtype,
-    noise: DropoutState,
+    dropout: DropoutState,
 ) -> Context:
     """What all layers share, checked, in slots, and in the type of the model or float32."""
     edges, dtype = as_edges(edges, nodes), torch.promote_types(dtype, torch.float32)
@@ -176,7 +176,7 @@ def checked_context(
         edge_weight = edges.sorted(check_weight(edge_weight, edges.num_edges)).to(dtype)
     if edge_attr is not None:
         edge_attr = edges.sorted(check_attr(edge_attr, edges.num_edges)).to(dtype)
-    return Context(edges, edge_weight, edge_attr, noise)
+    return Context(edges, edge_weight, edge_attr, dropout)
 
 
 class Backbone(SeededModule):
@@ -241,9 +241,9 @@ class Backbone(SeededModule):
                 of an edge_index.
             edge_attr: ``[E, F]``, likewise.
         """
-        nodes, noise = x.shape[0], self.noise()
-        h = gelu(self.lin_in, x, noise)
-        context = checked_context(nodes, edges, edge_weight, edge_attr, h.dtype, noise)
+        nodes, dropout = x.shape[0], self.dropout_state()
+        h = gelu(self.lin_in, x, dropout)
+        context = checked_context(nodes, edges, edge_weight, edge_attr, h.dtype, dropout)
         for layer in self.layers:
             h = self.through(layer, h, context)
         h, _ = layer_norm(h, self.norm_out.weight, self.norm_out.bias, eps=self.norm_out.eps)

@@ -69,17 +69,17 @@ class Context:
     edges: Edges
     edge_weight: Tensor | None  # [E]
     edge_attr: Tensor | None  # [E, F]
-    noise: DropoutState
+    dropout: DropoutState
 
 
-def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, noise: DropoutState) -> Tensor:
+def gelu(lin: nn.Linear, x: Tensor | SparseFeatures, dropout: DropoutState) -> Tensor:
     """GELU(dropout(W x + b))."""
-    return activate(feature_matmul(x, lin.weight), lin.bias, dropout=noise.draw())
+    return activate(feature_matmul(x, lin.weight), lin.bias, dropout=dropout.draw())
 
 
-def added(lin: nn.Linear, x: Tensor, residual: Tensor, noise: DropoutState) -> Tensor:
+def added(lin: nn.Linear, x: Tensor, residual: Tensor, dropout: DropoutState) -> Tensor:
     """residual + dropout(W x + b)."""
-    return activate(linear(x, lin.weight), lin.bias, residual=residual, dropout=noise.draw())
+    return activate(linear(x, lin.weight), lin.bias, residual=residual, dropout=dropout.draw())
 
 
 def node_scores(x: Tensor, *att: Tensor) -> tuple[Tensor, ...]:
@@ -142,7 +142,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, inputs · D]`` to ``[N, D]``, added to `residual`."""
-        return added(self.lin2, gelu(self.lin1, x, context.noise), residual, context.noise)
+        return added(self.lin2, gelu(self.lin1, x, context.dropout), residual, context.dropout)
 
 
 class FeedForwardBlock(nn.Module):
@@ -237,7 +237,8 @@ class AttendBlock(nn.Module):
         self.lin = nn.Linear(channels, channels)
         self.attention = Attention(channels, heads, edge_dim=edge_dim)
         self.feed_forward = FeedForward(channels, inputs=1 + sep)
-        self.attention.draw()  # last: a seed keeps the parameters that results were had with
+        # Drawn last, so that seeds of earlier versions still give the same parameters.
+        self.attention.draw()
 
     def forward(self, x: Tensor, residual: Tensor, context: Context) -> Tensor:
         """``[N, D]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, D]``."""
@@ -267,7 +268,7 @@ class DotBlock(nn.Module):
             for lin in (self.query, self.key, self.value)
         )
         message = attend_dot(q, k, v, context.edges, scale=1 / math.sqrt(self.width)).flatten(1)
-        return added(self.lin, _seen(x, message, self.sep), residual, context.noise)
+        return added(self.lin, _seen(x, message, self.sep), residual, context.dropout)
 
 
 def _seen(x: Tensor, message: Tensor, sep: bool) -> Tensor:

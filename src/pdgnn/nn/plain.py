@@ -28,7 +28,7 @@ class PlainLinear(nn.Module):
 
     def forward(self, x: Tensor | SparseFeatures, context: Context) -> Tensor:
         """``[N, in]`` to ``[N, out]``."""
-        return gelu(self.lin, x, context.noise)
+        return gelu(self.lin, x, context.dropout)
 
 
 class PlainAggregate(nn.Module):
@@ -46,7 +46,7 @@ class PlainAggregate(nn.Module):
             )
         h = feature_matmul(x, self.lin.weight)
         message = aggregate(h[:, None], context.edge_weight[:, None], context.edges).squeeze(1)
-        return activate(message, self.lin.bias, dropout=context.noise.draw())
+        return activate(message, self.lin.bias, dropout=context.dropout.draw())
 
 
 class PlainAttend(nn.Module):
@@ -63,7 +63,7 @@ class PlainAttend(nn.Module):
     def forward(self, x: Tensor | SparseFeatures, context: Context) -> Tensor:
         """``[N, in]`` and edge_attr ``[E, edge_dim]`` (where used) to ``[N, out]``."""
         _, message = self.attention(feature_matmul(x, self.lin.weight), None, context)
-        return activate(message, self.lin.bias, dropout=context.noise.draw())
+        return activate(message, self.lin.bias, dropout=context.dropout.draw())
 
 
 class Plain(SeededModule):
@@ -105,7 +105,9 @@ class Plain(SeededModule):
     ) -> Tensor:
         """``[N, in_channels]`` to ``[N, out_channels]``; see :class:`~pdgnn.nn.Backbone`."""
         dtype = self.lin_out.weight.dtype
-        context = checked_context(x.shape[0], edges, edge_weight, edge_attr, dtype, self.noise())
+        context = checked_context(
+            x.shape[0], edges, edge_weight, edge_attr, dtype, self.dropout_state()
+        )
         for layer in self.layers:
             x = self.through(layer, x, context)
         out: Tensor = self.lin_out(x)
