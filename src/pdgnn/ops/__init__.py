@@ -1,4 +1,4 @@
-"""The two primitives of message passing, and what stands around them, for the CPU and the GPU."""
+"""Message passing (aggregate, attend) and bias, dropout, activation and normalisation around it."""
 
 from pdgnn.ops.backends import BACKENDS, use_backend
 from pdgnn.ops.edges import Edges
