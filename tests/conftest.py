@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -11,6 +12,9 @@ import torch
 
 hypothesis.settings.register_profile("pdgnn", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("pdgnn")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if not torch.cuda.is_available():  # Triton's kernels then run in its interpreter, where it is there
     os.environ["TRITON_INTERPRET"] = "1"

@@ -39,12 +39,20 @@ Vector = NDArray[np.float64]
 
 def check_alpha(alpha: float) -> float:
     """`alpha` as a float if it lies in [0, 1]."""
-    return check_number("alpha", alpha, 0, 1)
+    return check_number("alpha", _number(alpha), 0, 1)
 
 
 def check_gamma(gamma: float) -> float:
     """`gamma` as a float if it lies in [0, 1]."""
-    return check_number("gamma", gamma, 0, 1)
+    return check_number("gamma", _number(gamma), 0, 1)
+
+
+def _number(value: Any) -> Any:
+    """A number that is written as text, such as one of a command line, as a float."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def diffusion_entries(degree: Any, alpha: Any, gamma: Any) -> tuple[Any, Any, Any]:

@@ -154,8 +154,8 @@ def _average_precision(score: Tensor, positive: Tensor, masks: Tensor) -> Tensor
     inside = masks.gather(2, order[:, None, :].expand_as(masks))  # [R, K, N]
     hits = inside & positive[order][:, None, :]
     place = up_to[:, None, :].expand_as(masks)
-    precision = _cumulated(hits).gather(2, place) / _cumulated(inside).gather(2, place)
-    return torch.where(hits, precision.double(), 0).sum(dim=-1) / hits.sum(dim=-1)
+    precision = _cumulated(hits).gather(2, place).double() / _cumulated(inside).gather(2, place)
+    return torch.where(hits, precision, 0).sum(dim=-1) / hits.sum(dim=-1)
 
 
 def _cumulated(flags: Tensor) -> Tensor:
