@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +45,12 @@ def build(size: Size, spec: RunSpec) -> Net:
 MINE = Model(build=build, options={"k": 2}, uses=("width",))
 
 
+def runs(graph: str, width: int, steps: int) -> list[RunSpec]:
+    """Two options, ten splits each."""
+    base = RunSpec(dataset=graph, model="mine", width=width, lr=0.01, steps=steps)
+    return [replace(base, split=s, options={"k": k}) for k in (2, 4) for s in range(10)]
+
+
 def by_hand(task: Task, spec: RunSpec, device: str) -> float:
     """The same run by a plain loop: the test score at the best validation step."""
     torch.manual_seed(spec.seed)
@@ -76,19 +83,7 @@ def main() -> None:
     parser.add_argument("--compare", action="store_true")
     args = parser.parse_args()
     task = Task.open(args.graph)
-    specs = [
-        RunSpec(
-            dataset=args.graph,
-            model="mine",
-            split=split,
-            width=args.width,
-            lr=0.01,
-            steps=args.steps,
-            options={"k": k},
-        )
-        for k in (2, 4)
-        for split in range(10)
-    ]
+    specs = runs(args.graph, args.width, args.steps)
     begun = time.perf_counter()
     results = train(
         specs,

@@ -140,7 +140,8 @@ class Group:
     def train_step(self) -> None:
         """Train every run for one step, evaluate it, and keep its best.
 
-        A run that has ended stays as it is. Nothing here waits for the device.
+        A run that has ended keeps its parameters, its scores and what was best; its buffers and
+        moments go on, unused. Nothing here waits for the device.
         """
         self.whole = False
         state, running = self.state, self.running()
