@@ -32,7 +32,7 @@ def test_it_runs(path, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,  # far beyond what any takes: only so that none hangs
+        timeout=900,  # far beyond what any takes: only so that none hangs
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
