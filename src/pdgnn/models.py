@@ -7,7 +7,8 @@ the one registry; ``train(models={"mine": Model(...)})`` adds to it for one trai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +29,7 @@ from pdgnn.spectrum import first_eigenvector
 if TYPE_CHECKING:
     from pdgnn.training.spec import RunSpec
 
-__all__ = ["MODELS", "Model", "Option", "Size", "check_models", "find_model"]
+__all__ = ["MODELS", "Model", "Option", "Size", "check_models", "find_model", "seeded"]
 
 Scalar = bool | int | float | str | None
 USABLE = ("depth", "width", "heads", "dropout", "alpha", "gamma", "rewired")
@@ -166,8 +167,7 @@ class Model:
 
         torch's own generators are left as they were.
         """
-        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-            torch.default_generator.manual_seed(spec.seed)  # not torch's, which seeds GPUs too
+        with seeded(spec.seed), torch.device("cpu"):
             module = self.build(size, spec)
         if not isinstance(module, nn.Module):
             raise InputError(
@@ -206,6 +206,14 @@ class Model:
         if spec.rewired and "rewired" in found:
             found |= {"alpha", "gamma", "reach"}
         return frozenset(found)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """torch's generator of the CPU begins at `seed` in this block, and is as before after it."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds GPUs too
+        yield
 
 
 def find_model(name: str, models: Mapping[str, Model] | None = None) -> Model:

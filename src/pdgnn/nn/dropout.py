@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pdgnn.errors import check_number
+from pdgnn.nn.checks import check_rate
 from pdgnn.ops import dropout
 
 __all__ = ["Dropout"]
@@ -30,8 +30,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        rate = check_number("dropout", p, 0, 1, end=False)
-        self.register_buffer("rate", torch.tensor(rate, dtype=torch.float32))
+        self.register_buffer("rate", torch.tensor(check_rate(p), dtype=torch.float32))
         self.register_buffer("seed", torch.randint(2**62, ()))
         self.register_buffer("step", torch.tensor(0))
 

@@ -62,8 +62,7 @@ def value(spec: RunSpec, name: str) -> str:
     if name not in FIELDS:
         given = spec.options.get(name, "-")
         return f"{given:g}" if isinstance(given, float) else one_line(given)
-    model = MODELS.get(spec.model)
-    if name in ("alpha", "gamma", "heads") and model is not None and name not in model.used(spec):
+    if name in ("alpha", "gamma", "heads") and not spec.uses(name):
         return "-"
     given = getattr(spec, name)
     return f"{given:g}" if isinstance(given, float) else str(given)

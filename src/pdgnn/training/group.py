@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.parameter import is_lazy
 
 from pdgnn.errors import InputError
-from pdgnn.models import Model
+from pdgnn.models import Model, seeded
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import compact_features
 from pdgnn.training.inputs import first_layer_work, stacked_inputs
@@ -120,7 +120,7 @@ class Group:
         self._train = masks[:, 0].to(device)
         self._held_out = masks[:, 1:].to(device)
         self._target = self._y.clamp(min=0)  # [N]
-        self._binary = task.out_channels == 1
+        self._binary, self._positive = task.out_channels == 1, self._target.to(dtype)
         found = [task.weights(spec.split) for spec in specs]
         self._class_weights = None
         share = self._train  # [R, N], what each node counts in the loss
@@ -262,12 +262,11 @@ class Group:
 
     def _usual_loss(self, logits: Tensor) -> Tensor:
         """The mean (binary) cross entropy over each run's training nodes, by class weights."""
-        target = self._target.expand(logits.shape[:2])
         if self._binary:
-            logits = logits.squeeze(-1)
-            wanted = target.to(logits.dtype)
-            each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+            wanted = self._positive.expand(logits.shape[:2])
+            each = F.binary_cross_entropy_with_logits(logits.squeeze(-1), wanted, reduction="none")
         else:
+            target = self._target.expand(logits.shape[:2])
             each = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
         if self._class_weights is not None:
             each = each * self._share
@@ -311,8 +310,7 @@ def _module(model: Model, task: Task, spec: RunSpec, given: Mapping[str, Any]) -
     parameters = list(module.parameters())
     if any(is_lazy(p) for p in parameters):
         rest = {name: value for name, value in given.items() if name != "x"}
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.default_generator.manual_seed(spec.seed)
+        with seeded(spec.seed), torch.no_grad():
             module.eval()(given["x"], **rest)
     if not trained_parameters(module):
         raise InputError(f"the module of the model {spec.model!r} has no parameters to train")

@@ -156,8 +156,6 @@ def captured_step(group: Group) -> Callable[[], Any]:
         constants.check()
         with constants.used(), torch.cuda.graph(graph):
             group.train_step()
-    except torch.OutOfMemoryError:
-        raise
     except RuntimeError as e:
         if out_of_memory(e):
             raise

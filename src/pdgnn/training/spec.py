@@ -142,6 +142,10 @@ class RunSpec:
             )
         return cls(**{**values, "defaults": tuple(values.get("defaults", ()))})
 
+    def uses(self, field: str) -> bool:
+        """Whether a field such as ``"gamma"`` matters to this run; of a user's model all may."""
+        return self.model not in MODELS or field in MODELS[self.model].used(self)
+
     @cached_property
     def key(self) -> str:
         """A short name of this run: what it does is the same, so is the key.

@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from pdgnn.errors import InputError
-from pdgnn.models import MODELS
 from pdgnn.training.spec import RunResult, RunSpec
 
 __all__ = ["Summary", "chosen", "mean_std", "summarize", "to_arrow"]
@@ -62,8 +61,7 @@ class Summary:
 
     def uses(self, field: str) -> bool:
         """Whether a field such as ``"gamma"`` matters to these runs."""
-        model = MODELS.get(self.spec.model)
-        return model is None or field in model.used(self.spec)
+        return self.spec.uses(field)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, None for nan, and for α and γ where they do not matter."""
