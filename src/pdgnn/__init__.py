@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pdgnn import datasets, homophily, nn, ops, training, transforms
+    from pdgnn.diffusion import DiffusionFeatures
     from pdgnn.direction import average_matrix, derivative_matrix, direction_features
     from pdgnn.distance import diffusion_distance, order_time, spectral_distance
     from pdgnn.errors import ConvergenceError, InputError, PdgnnError
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceError",
+    "DiffusionFeatures",
     "DiffusionOperator",
     "Graph",
     "GraphReport",
@@ -59,6 +61,7 @@ __all__ = [
 
 # Where each name lives. It is imported when it is first used, as torch and PyG take seconds.
 _NAMES = {
+    "diffusion": ("DiffusionFeatures",),
     "direction": ("average_matrix", "derivative_matrix", "direction_features"),
     "distance": ("diffusion_distance", "order_time", "spectral_distance"),
     "errors": ("ConvergenceError", "InputError", "PdgnnError"),

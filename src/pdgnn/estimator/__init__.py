@@ -1,5 +1,1 @@
 """A classifier for one's own graph: a portfolio of models, an honest estimate, a folder to keep."""
-
-from pdgnn.estimator.classifier import PDClassifier
-
-__all__ = ["PDClassifier"]
