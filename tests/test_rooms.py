@@ -12,6 +12,7 @@ import pdgnn
 ROOT = Path(pdgnn.__file__).parent
 ROOMS = [
     *("errors", "devices", "io", "graph", "laplacian", "solvers", "spectrum", "distance"),
+<<<<<<< HEAD
     *(
         "direction",
         "rewiring",
@@ -22,6 +23,10 @@ ROOMS = [
         "io.sources",
         "io.write",
     ),
+=======
+    *("direction", "rewiring", "homophily", "transforms", "datasets", "io.sources", "io.write"),
+    *("io.node_table", "io.nodes"),
+>>>>>>> nodes
     *("ops", "nn", "baselines", "models", "training", "experiments", "estimator", "report", "cli"),
 ]
 """From the top down. Of io/, what opens datasets and writes graphs comes after both."""

@@ -5,7 +5,7 @@ One module for each kind of file; the suffix of the name chooses among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pdgnn.io.parquet import read_parquet
 from pdgnn.io.raw import NODE_BYTES, RawGraph, check_size, checked_max_bytes, naming
 from pdgnn.io.text import read_text
 
-__all__ = ["RawGraph", "read_graph_file"]
+__all__ = ["RawGraph", "file_suffix", "read_graph_file"]
 
 READERS: dict[str, Callable[[Path, int], RawGraph]] = {
     ".csv": read_text,
@@ -31,6 +31,7 @@ READERS: dict[str, Callable[[Path, int], RawGraph]] = {
     ".npz": read_npz,
     ".graphml": read_graphml,
 }
+TABLES = tuple(s for s, reader in READERS.items() if reader in (read_text, read_parquet))
 
 
 def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) -> RawGraph:
@@ -64,16 +65,26 @@ def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) 
 
 
 def _reader(path: Path) -> Callable[[Path, int], RawGraph]:
+    return READERS[file_suffix(path, READERS)]
+
+
+def file_suffix(path: Path, known: Iterable[str]) -> str:
+    """Which of the suffixes `known` a file has; an error if there is no such file, or none in it.
+
+    >>> file_suffix(Path("friends.docx"), [".csv"])
+    Traceback (most recent call last):
+    pdgnn.errors.InputError: there is no such file; check the path
+    """
     if not path.exists():
         raise InputError("there is no such file; check the path")
     if path.is_dir():
         raise InputError("this is a folder; name one file in it")
     if not path.is_file():
         raise InputError("this is not a regular file; copy its contents to one")
-    name = path.name.lower()
-    suffix = max((s for s in READERS if name.endswith(s)), key=len, default=None)
+    name, known = path.name.lower(), list(known)
+    suffix = max((s for s in known if name.endswith(s)), key=len, default=None)
     if suffix is None:
-        raise InputError(f"files of this kind are not read; use one of {', '.join(READERS)}")
+        raise InputError(f"files of this kind are not read; use one of {', '.join(known)}")
     if path.stat().st_size == 0:
         raise InputError("the file is empty; was it written to the end?")
-    return READERS[suffix]
+    return suffix

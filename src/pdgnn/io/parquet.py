@@ -1,7 +1,9 @@
-"""Edge lists as Parquet; only the columns of the edge list are read."""
+"""Tables as Parquet; of an edge list only its own columns are read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from pdgnn.errors import InputError
 from pdgnn.io.raw import RawGraph, brief, check_size
 from pdgnn.io.table import choose_columns, graph_from_table
 
-__all__ = ["read_parquet"]
+__all__ = ["edge_rows", "named_rows", "read_parquet"]
 
 # A text that is stored once may stand in every row: text is therefore unpacked in small steps.
 ROWS, TEXT_ROWS = 1 << 16, 1 << 8
@@ -17,21 +19,48 @@ ROWS, TEXT_ROWS = 1 << 16, 1 << 8
 
 def read_parquet(path: Path, max_bytes: int) -> RawGraph:
     """Read an edge list whose columns are chosen as :mod:`pdgnn.io.table` says."""
+    return graph_from_table(*edge_rows(path, max_bytes))
+
+
+def edge_rows(path: Path, max_bytes: int) -> tuple[Any, list[str]]:
+    """The columns of an edge list as a `pyarrow.Table`, and their names."""
+    with _opened(path) as file:
+        names = file.schema_arrow.names
+        chosen = [names[i] for i in choose_columns(names) if i is not None]
+        if len(set(chosen)) < len(chosen):
+            raise InputError(f"two columns have the same name ({', '.join(names)})")
+        return _read(file, chosen, max_bytes), chosen
+
+
+def named_rows(path: Path, max_bytes: int, choose: Callable[[Any], list[str]]) -> Any:
+    """The columns that `choose` takes of the schema, as a `pyarrow.Table`.
+
+    Categories (dictionaries) come as text.
+    """
+    import pyarrow as pa
+
+    with _opened(path) as file:
+        schema = file.schema_arrow
+        table = _read(file, choose(schema), max_bytes)
+    for i, name in enumerate(table.column_names):
+        if pa.types.is_dictionary(schema.field(name).type):
+            table = table.set_column(i, name, table.column(i).cast(pa.large_string()))
+    return table
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The `pyarrow.parquet.ParquetFile`, and one line for whatever is wrong with its bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            chosen = [names[i] for i in choose_columns(names) if i is not None]
-            if len(set(chosen)) < len(chosen):
-                raise InputError(f"two columns have the same name ({', '.join(names)})")
-            table = _read(file, chosen, max_bytes)
+            yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise InputError(
             f"not a whole Parquet file; it was cut short or is not Parquet ({brief(e)})"
         ) from e
-    return graph_from_table(table, chosen)
 
 
 def _read(file: Any, columns: list[str], max_bytes: int) -> Any:

@@ -17,7 +17,7 @@ from pdgnn.graph import Graph
 from pdgnn.io import READERS, read_graph_file
 from pdgnn.io.npz import SPLITS
 
-__all__ = ["PARTS", "Source", "open_file", "open_source"]
+__all__ = ["PARTS", "Source", "is_dataset", "open_file", "open_source"]
 
 PARTS = SPLITS
 
@@ -49,14 +49,18 @@ def open_source(
     >>> board.graph, board.features.shape, board.masks["val"].shape
     (Graph(num_nodes=25, num_edges=72), (25, 7), (10, 25))
     """
-    base = text.partition(":")[0].strip().lower().replace("_", "-")
-    if base in REGISTRY:
+    if is_dataset(text):
         return _from_data(load(text, root))
     if not Path(text).exists() and not text.lower().endswith(tuple(READERS)):
         raise InputError(
             f"{text!r} is neither a file nor a dataset; datasets are {', '.join(REGISTRY)}"
         )
     return open_file(text, max_bytes=max_bytes)
+
+
+def is_dataset(text: str) -> bool:
+    """Whether `text` names a dataset, options aside; a file of that name is ``./name``."""
+    return text.partition(":")[0].strip().lower().replace("_", "-") in REGISTRY
 
 
 def open_file(path: str | PathLike[str], *, max_bytes: int | None = None) -> Source:

@@ -26,9 +26,13 @@ from pdgnn.errors import InputError
 from pdgnn.io.raw import RawGraph, checked_weights, largest_id_allowed
 
 __all__ = [
+    "TEXT",
+    "as_integers",
     "choose_columns",
     "column_role",
+    "edge_columns",
     "graph_from_table",
+    "id_column",
     "is_integer_text",
     "is_number_text",
     "trimmed",
@@ -50,15 +54,20 @@ NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|i
 
 def graph_from_table(table: Any, names: Sequence[str]) -> RawGraph:
     """The graph in a `pyarrow.Table` whose columns are called `names` ("" where they are not)."""
+    ends, weights = edge_columns(table, names)
+    edge_index, num_nodes, node_ids = _number_nodes(ends)
+    return RawGraph(edge_index, num_nodes, weights, node_ids)
+
+
+def edge_columns(table: Any, names: Sequence[str]) -> tuple[list[Any], NDArray[np.float64] | None]:
+    """The ids of both ends, as columns of integers or of text, and the weights if there are any."""
     source, target, weight = choose_columns(names)
     if table.num_rows == 0:
         raise InputError("there are no edges in it; give at least one row")
     ends = [
-        _id_column(table.column(i), role) for i, role in ((source, "source"), (target, "target"))
+        id_column(table.column(i), role) for i, role in ((source, "source"), (target, "target"))
     ]
-    edge_index, num_nodes, node_ids = _number_nodes(ends)
-    weights = None if weight is None else _as_weights(table.column(weight))
-    return RawGraph(edge_index, num_nodes, weights, node_ids)
+    return ends, None if weight is None else _as_weights(table.column(weight))
 
 
 def column_role(name: str) -> str | None:
@@ -146,7 +155,7 @@ def _plain(column: Any, role: str) -> Any:
     return column
 
 
-def _id_column(column: Any, role: str) -> Any:
+def id_column(column: Any, role: str) -> Any:
     """A complete column of integers or of text, or an error."""
     import pyarrow as pa
 
@@ -163,7 +172,7 @@ def _id_column(column: Any, role: str) -> Any:
     raise InputError(f"the {role} column holds {column.type}; ids are integers or text")
 
 
-def _as_integers(column: Any) -> Any | None:
+def as_integers(column: Any) -> Any | None:
     """The ids as int64, or None where one of them is no integer or beyond 64 bits."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -187,7 +196,7 @@ def _number_nodes(ends: Sequence[Any]) -> tuple[NDArray[np.int64], int, NDArray[
     """``[2, E]`` node numbers, the number of nodes, and their names where ids are not numbers."""
     import pyarrow as pa
 
-    source, target = (_as_integers(column) for column in ends)
+    source, target = (as_integers(column) for column in ends)
     if source is None or target is None:
         source, target = (column.cast(pa.large_string()) for column in ends)
     else:

@@ -1,10 +1,10 @@
-"""Edge lists as text: comma, tab or space between the columns, with or without a header.
+"""Tables as text: comma, tab or space between the columns; of edges with or without a header.
 
 - ``.csv``: commas; semicolons or tabs if the first line has no comma. ``.tsv``: tabs.
 - ``.txt``, ``.edges``, ``.edgelist``: commas if the first line has one, else any blank space.
 - Lines that start with ``#`` or ``%`` before the first row are comments.
-- The first row is a header if it names source and target (and no node is called so), or if it is
-  text where all rows below it are numbers.
+- The first row of an edge list is a header if it names source and target (and no node is called
+  so), or if it is text where all rows below it are numbers. That of other tables always is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pdgnn.io.table import (
     trimmed,
 )
 
-__all__ = ["read_text"]
+__all__ = ["edge_rows", "named_rows", "read_text"]
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t"}
 VALUE_BYTES = 8  # what a value counts besides its text: its place in a column
@@ -35,21 +35,37 @@ MARKUP = (b"<!doctype", b"<html", b"<?xml")
 
 def read_text(path: Path, max_bytes: int) -> RawGraph:
     """Read an edge list of two columns (source, target) or three (weight); see the module."""
+    return graph_from_table(*edge_rows(path, max_bytes))
+
+
+def edge_rows(path: Path, max_bytes: int) -> tuple[Any, list[str]]:
+    """The rows of an edge list as a `pyarrow.Table` of text, and its columns' names or blanks."""
+    table = _rows(path, max_bytes)
+    names = _header(table)
+    return (table.slice(1), names) if names else (table, [""] * table.num_columns)
+
+
+def named_rows(path: Path, max_bytes: int) -> Any:
+    """The rows below the header as a `pyarrow.Table` of text with the names in the header."""
+    table = _rows(path, max_bytes)
+    return table.slice(1).rename_columns([column[0].as_py() for column in table.columns])
+
+
+def _rows(path: Path, max_bytes: int) -> Any:
+    """All rows as a `pyarrow.Table` of text columns, a header being the first."""
     body = _without_comments(_text_bytes(path, max_bytes))
     suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
     separators = SEPARATORS.get(suffix.lower(), ",")
     first = _first_line(body)
     separator = next((s for s in separators if s in first), " ")
     if separator == " " and suffix.lower() in SEPARATORS:
-        raise InputError(f"the first row has no {_spoken(separators)}; an edge needs two columns")
+        raise InputError(f"the first row has no {_spoken(separators)}; two columns are needed")
     if separator == " ":
         body = _single_spaces(body)
         first = _first_line(body)
     width = _width(first, separator)
     check_size(len(body) + VALUE_BYTES * width * body.count(b"\n"), max_bytes)
-    table = _parsed(body, separator, width)
-    names = _header(table)
-    return graph_from_table(table.slice(1) if names else table, names or [""] * width)
+    return _parsed(body, separator, width)
 
 
 def _first_line(body: bytes) -> str:
@@ -74,12 +90,12 @@ def _text_bytes(path: Path, max_bytes: int) -> bytes:
     check_size(path.stat().st_size, max_bytes)
     data = _unpacked(path, max_bytes) if path.suffix.lower() == ".gz" else path.read_bytes()
     if b"\0" in data:
-        raise InputError("this is binary data, not text; save the edges as UTF-8 text")
+        raise InputError("this is binary data, not text; save the table as UTF-8 text")
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data.isascii():
         _check_utf8(data)
     if data[:200].lstrip().lower().startswith(MARKUP):
-        raise InputError("this is a web page or XML, not an edge list; download the file itself")
+        raise InputError("this is a web page or XML, not a table; download the file itself")
     return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
 
@@ -115,7 +131,7 @@ def _without_comments(data: bytes) -> bytes:
         start = end
     body = data[start:]
     if not body:
-        raise InputError("there are no edges in it, only comments or blank lines")
+        raise InputError("there are no rows in it, only comments or blank lines")
     for mark in (b"\n#", b"\n%"):
         if (place := body.find(mark)) >= 0:
             line_number = data.count(b"\n", 0, start + place) + 2
