@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pdgnn.direction import average_matrix, derivative_matrix, direction_features
     from pdgnn.distance import diffusion_distance, order_time, spectral_distance
     from pdgnn.errors import ConvergenceError, InputError, PdgnnError
+    from pdgnn.estimator.classifier import PDClassifier
     from pdgnn.graph import Graph, GraphReport
     from pdgnn.laplacian import (
         DiffusionOperator,
@@ -34,6 +35,7 @@ __all__ = [
     "Graph",
     "GraphReport",
     "InputError",
+    "PDClassifier",
     "PdgnnError",
     "RewiredGraph",
     "Spectrum",
@@ -65,6 +67,7 @@ _NAMES = {
     "direction": ("average_matrix", "derivative_matrix", "direction_features"),
     "distance": ("diffusion_distance", "order_time", "spectral_distance"),
     "errors": ("ConvergenceError", "InputError", "PdgnnError"),
+    "estimator.classifier": ("PDClassifier",),
     "graph": ("Graph", "GraphReport"),
     "laplacian": (
         "DiffusionOperator",

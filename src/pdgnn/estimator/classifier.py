@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
         seed: int = 0,
         metric: str | None = None,
-        class_weight: str | None = None,
+        class_weight: Literal["balanced"] | None = None,
         impute: str | None = None,
     ) -> None:
         self.model = model
@@ -311,7 +311,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             np.mean([model.predict_proba(table.graph, x) for model in member.models], axis=0)
             for member in self.members_
         ]
-        return np.mean(each, axis=0)
+        return np.asarray(np.mean(each, axis=0))
 
 
 def _sorted_classes(labels: list[Any]) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ class Predictor(Protocol):
     def predict_proba(self, graph: Graph, x: NDArray[np.float32], /) -> Probabilities:
         """The probability of each class at each node of a graph, ``[N, C]``."""
 
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, str]]:
+        """All of it as plain values, arrays and texts."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -36,7 +39,7 @@ class Problem:
     num_classes: int
     metric: str
     masks: NDArray[np.bool_]
-    class_weight: str | None = None
+    class_weight: Literal["balanced"] | None = None
 
     @property
     def num_splits(self) -> int:
@@ -63,7 +66,7 @@ class Member:
     model: str
     settings: dict[str, Any]
     graph: bool
-    models: list[Predictor]
+    models: Sequence[Predictor]
     proba: list[Probabilities]
     val: float
     seconds: float
@@ -88,7 +91,7 @@ class Member:
 
 def mean_proba(members: Sequence[Member]) -> Probabilities:
     """The average over members and splits, ``[N, C]``."""
-    return np.mean([np.mean(m.proba, axis=0) for m in members], axis=0)
+    return np.asarray(np.mean([np.mean(m.proba, axis=0) for m in members], axis=0))
 
 
 def blended(problem: Problem, members: Sequence[Member]) -> Member:

@@ -40,7 +40,7 @@ from pdgnn.estimator.tabular import (
 from pdgnn.models import MODELS
 from pdgnn.training.halving import SearchProgress, Standing
 from pdgnn.training.search import SearchResult, search
-from pdgnn.training.spec import RunSpec
+from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.task import Task
 
 __all__ = ["CHOICES", "Dial", "Portfolio", "fit_portfolio"]
@@ -235,10 +235,10 @@ class _Work:
             num_classes=p.num_classes,
         )
         scopes = list(dict.fromkeys([*([dial.best] if dial else []), *DEFAULT_SCOPES]))
-        kinds = None if self.model == "auto" else (self.model,)
+        kinds: tuple[str, ...] | None = None if self.model == "auto" else (self.model,)
         if p.graph.num_edges == 0:
             kinds = WITHOUT_GRAPH
-        budget = self.seconds - 2 * self.planned
+        budget = max(0.1 * self.seconds, self.seconds - self.planned / PLAN_SHARE)
         mlps = network_candidates(scopes, seed=self.seed, kinds=("mlp",))
         self._search(mlps[:3], task, 0.15 * budget)
         others = network_candidates(scopes, seed=self.seed, kinds=kinds)
@@ -265,12 +265,9 @@ class _Work:
         p, spec = self.problem, standing.spec
         results = standing.summary.results
         by_split = [[r for r in results if r.spec.split == k] for k in range(p.num_splits)]
-        proba = [np.mean([probabilities(r.logits) for r in runs], axis=0) for runs in by_split]
-        models = [
-            NetworkModel(r.spec, r.weights, p.x.shape[1], p.num_classes)
-            for runs in by_split
-            for r in runs
-        ]
+        proba = [np.mean([_proba(r) for r in runs], axis=0) for runs in by_split]
+        f, c = p.x.shape[1], p.num_classes
+        models = [NetworkModel(r.spec, r.weights or {}, f, c) for runs in by_split for r in runs]
         return Member(
             name=_name(spec),
             model=spec.model,
@@ -316,6 +313,12 @@ def _trained(found: SearchResult) -> list[Standing]:
         for s in found.ranking
         if s.rung == last and all(r.weights is not None for r in s.summary.results)
     ]
+
+
+def _proba(result: RunResult) -> NDArray[np.float64]:
+    if result.logits is None:
+        raise ValueError("the run has kept no logits")
+    return probabilities(result.logits)
 
 
 def _settings(spec: RunSpec) -> dict[str, Any]:

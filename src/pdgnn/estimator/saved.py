@@ -45,7 +45,10 @@ CONFIG, TENSORS, NODES, METRICS = (
     "predictions.parquet",
     "metrics.json",
 )
-PREDICTORS = {"network": NetworkModel, "table": TabularModel}
+PREDICTORS: dict[str, type[NetworkModel | TabularModel]] = {
+    "network": NetworkModel,
+    "table": TabularModel,
+}
 VERSIONS = ("pdgnn", "numpy", "scipy", "scikit-learn", "lightgbm", "torch", "torch-geometric")
 FACTS = ("model_", "alpha_", "gamma_", "depth_", "rewired_", "metric_", "notes_")
 
@@ -87,7 +90,7 @@ def _write(clf: PDClassifier, folder: Path) -> None:
         models = []
         for j, model in enumerate(member.models):
             kind = next(k for k, cls in PREDICTORS.items() if isinstance(model, cls))
-            about, own, texts = model.state()  # type: ignore[attr-defined]
+            about, own, texts = model.state()
             arrays |= {f"{i}.{j}.{name}": np.ascontiguousarray(a) for name, a in own.items()}
             files = {name: f"member-{i}-{j}-{name}.txt" for name in texts}
             for name, text in texts.items():

@@ -116,7 +116,7 @@ def _validated(y: NDArray[np.int64], train: Mask, val: Mask, seed: int) -> Mask:
 def _share(y: NDArray[np.int64], nodes: Mask, share: float, seed: int) -> Mask:
     """About this share of each class among `nodes`."""
     parts = round(1 / share)
-    return dealt(y, nodes, parts, seed) == 0
+    return np.asarray(dealt(y, nodes, parts, seed) == 0)
 
 
 def _given(y: NDArray[np.int64], split: NDArray[np.int8], seed: int) -> Round:
