@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -33,3 +34,13 @@ def data_root() -> Path:
     if not root or not Path(root).is_dir():
         pytest.skip("PDGNN_DATA names no folder of real graphs")
     return Path(root)
+
+
+@pytest.fixture(scope="session")
+def no_clock() -> Iterator[None]:
+    """A fit does all that it has planned, however busy the machine is."""
+    from pdgnn.estimator import classifier
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classifier, "CLOCK_SHARE", 1e6)
+        yield

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pdgnn import datasets, homophily, nn, ops, training, transforms
+    from pdgnn.diffusion import DiffusionFeatures
     from pdgnn.direction import average_matrix, derivative_matrix, direction_features
     from pdgnn.distance import diffusion_distance, order_time, spectral_distance
     from pdgnn.errors import ConvergenceError, InputError, PdgnnError
+    from pdgnn.estimator.classifier import PDClassifier
     from pdgnn.graph import Graph, GraphReport
     from pdgnn.laplacian import (
         DiffusionOperator,
@@ -28,10 +30,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceError",
+    "DiffusionFeatures",
     "DiffusionOperator",
     "Graph",
     "GraphReport",
     "InputError",
+    "PDClassifier",
     "PdgnnError",
     "RewiredGraph",
     "Spectrum",
@@ -59,9 +63,11 @@ __all__ = [
 
 # Where each name lives. It is imported when it is first used, as torch and PyG take seconds.
 _NAMES = {
+    "diffusion": ("DiffusionFeatures",),
     "direction": ("average_matrix", "derivative_matrix", "direction_features"),
     "distance": ("diffusion_distance", "order_time", "spectral_distance"),
     "errors": ("ConvergenceError", "InputError", "PdgnnError"),
+    "estimator.classifier": ("PDClassifier",),
     "graph": ("Graph", "GraphReport"),
     "laplacian": (
         "DiffusionOperator",

@@ -71,13 +71,12 @@ def predict_command(
             table = None
             if edges is not None:
                 now(f"reading {nodes or edges}")
-                fitted = classifier.table_
                 table = read_nodes(
                     edges,
                     nodes,
-                    id=None if nodes is None else fitted.id_name,
-                    label=fitted.label_name,
-                    drop=fitted.dropped,
+                    id=classifier.id_name_,
+                    label=classifier.label_name_,
+                    drop=classifier.dropped_,
                     root=root,
                     max_bytes=limit,
                     fitted=True,

@@ -1,1 +1,1 @@
-"""A classifier for the nodes of one graph, and what turns a user's tables into its input."""
+"""A classifier for one's own graph: a portfolio of models, an honest estimate, a folder to keep."""

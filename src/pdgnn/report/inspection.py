@@ -20,7 +20,18 @@ from pdgnn.laplacian import check_alpha, check_gamma
 from pdgnn.rewiring import Reach, gradient_node, rewire
 from pdgnn.spectrum import Spectrum, eigenpairs_path
 
-__all__ = ["Added", "Eigenvalue", "GradientNode", "Inspection", "inspect_graph", "plain_words"]
+__all__ = [
+    "Added",
+    "Eigenvalue",
+    "GradientNode",
+    "Inspection",
+    "about_labels",
+    "component_sizes",
+    "degree_numbers",
+    "inspect_graph",
+    "measured_homophily",
+    "plain_words",
+]
 
 # In the order of the paper's table.
 MEASURES: dict[str, Callable[[Graph, NDArray[np.int64]], float]] = {
@@ -127,7 +138,7 @@ def inspect_graph(
     g = source.graph
     wanted = sorted({check_gamma(value) for value in (*gammas, gamma)})
     progress("homophily")
-    measured, undefined = _homophily(g, source.labels)
+    measured, undefined = measured_homophily(g, source.labels)
     # where most nodes have no edge, the others are all that the spectrum is about
     nodes, core = g.core() if g.num_nodes > 4 * g.num_edges else (np.arange(g.num_nodes), g)
     spectra, failure = _solved(core, wanted, k, device, progress)
@@ -139,8 +150,8 @@ def inspect_graph(
         nodes=g.num_nodes,
         edges=g.num_edges,
         weighted=g.is_weighted,
-        degree=_degrees(g),
-        components=_components(g),
+        degree=degree_numbers(g),
+        components=component_sizes(g),
         changes=asdict(g.report),
         features=None if source.features is None else source.features.shape[1],
         classes=_classes(source.labels),
@@ -156,7 +167,8 @@ def inspect_graph(
     )
 
 
-def _degrees(g: Graph) -> dict[str, float]:
+def degree_numbers(g: Graph) -> dict[str, float]:
+    """The least, median, mean and greatest (weighted) degree."""
     d = g.degree
     return {
         "min": float(d.min()),
@@ -166,7 +178,8 @@ def _degrees(g: Graph) -> dict[str, float]:
     }
 
 
-def _components(g: Graph) -> dict[str, int]:
+def component_sizes(g: Graph) -> dict[str, int]:
+    """How many components there are, the nodes of the largest, and the nodes without edges."""
     return {
         "count": g.num_components,
         "largest": int(np.bincount(g.components).max()),
@@ -187,7 +200,7 @@ def _splits(source: Source) -> dict[str, list[int]] | None:
     return {part: source.masks[part].sum(axis=1).tolist() for part in PARTS}
 
 
-def _homophily(
+def measured_homophily(
     g: Graph, labels: NDArray[np.int64] | None
 ) -> tuple[dict[str, float | None] | None, dict[str, str]]:
     """Every measure that has a value, and the reason for every one that has none."""
@@ -271,14 +284,15 @@ def plain_words(facts: Inspection) -> list[str]:
     """
     if facts.edges == 0:
         return ["The graph has no edges: there are no neighbours to learn from."]
-    said = [_about_labels(facts), _about_pieces(facts), _about_repeats(facts)]
+    said = [about_labels(facts.homophily), _about_pieces(facts), _about_repeats(facts)]
     return [*filter(None, said), *_about_rewiring(facts)]
 
 
-def _about_labels(facts: Inspection) -> str | None:
-    if facts.homophily is None or facts.homophily["adjusted"] is None:
+def about_labels(measures: dict[str, float | None] | None) -> str | None:
+    """What the measures of homophily say of neighbours, in a sentence."""
+    if measures is None or measures["adjusted"] is None:
         return None
-    h, told = facts.homophily["adjusted"], facts.homophily["label_informativeness"] or 0.0
+    h, told = measures["adjusted"], measures["label_informativeness"] or 0.0
     shown = f"adjusted homophily {h:.2f}"
     if h >= 0.5:
         return f"Neighbours mostly share their class ({shown}): averaging over them helps."

@@ -13,7 +13,7 @@ from pdgnn.graph import GraphReport
 from pdgnn.report.escape import one_line
 from pdgnn.report.inspection import Inspection, plain_words
 
-__all__ = ["inspection_text"]
+__all__ = ["inspection_text", "plain_number"]
 
 MANY_CLASSES = 8
 
@@ -34,7 +34,7 @@ def inspection_text(facts: Inspection) -> RenderableType:
 def _rows(facts: Inspection) -> Iterator[tuple[str, str]]:
     yield "nodes", f"{facts.nodes:,}"
     yield "edges", f"{facts.edges:,} undirected, {'' if facts.weighted else 'not '}weighted"
-    numbers = ", ".join(f"{name} {_number(value)}" for name, value in facts.degree.items())
+    numbers = ", ".join(f"{name} {plain_number(value)}" for name, value in facts.degree.items())
     yield "weighted degree" if facts.weighted else "degree", numbers
     yield "components", _components(facts)
     yield "changes", str(GraphReport(**facts.changes))
@@ -108,7 +108,7 @@ def _rewiring(facts: Inspection) -> Iterator[tuple[str, str]]:
     number = "" if node.id == node.node else f" (node number {node.node})"
     yield (
         "gradient node",
-        f"{one_line(node.id)}{number}, of degree {_number(node.degree)}, "
+        f"{one_line(node.id)}{number}, of degree {plain_number(node.degree)}, "
         f"at α = {node.alpha:g}, γ = {node.gamma:g}",
     )
     for reach, added in rewiring.items():
@@ -116,10 +116,10 @@ def _rewiring(facts: Inspection) -> Iterator[tuple[str, str]]:
         yield f"reach {reach}", f"would add {edges} ({added.share:.1%} more)"
 
 
-def _number(value: float) -> str:
+def plain_number(value: float) -> str:
     """At most two decimals, and none where there are none.
 
-    >>> _number(8.0), _number(7.8804), _number(11758.0)
+    >>> plain_number(8.0), plain_number(7.8804), plain_number(11758.0)
     ('8', '7.88', '11,758')
     """
     return f"{value:,.2f}".rstrip("0").rstrip(".") if abs(value) >= 0.01 else f"{value:.3g}"

@@ -32,6 +32,7 @@ class Settings:
     curves: bool = False
     keep: tuple[str, ...] = ()
     save_seconds: float = 60.0
+    save_last: bool = False  # the state at the end too, for runs that may go on
     most_runs: int | None = None
     capture: bool = True
     recompute: bool = False
@@ -173,6 +174,8 @@ class _Share:
                 if group.whole:  # whatever it was that came between two steps
                     self._save(group)
                 raise
+        if settings.save_last:
+            self._save(group)
         results = group.results()
         self.keeper.add_results(results)
         return results

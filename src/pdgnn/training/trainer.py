@@ -21,7 +21,7 @@ from pdgnn.training.spec import RunResult, RunSpec, resolved
 from pdgnn.training.state import Row, RunState
 from pdgnn.training.task import Task
 
-__all__ = ["Ledger", "train"]
+__all__ = ["Ledger", "check_keep", "open_tasks", "train"]
 
 
 def train(
@@ -78,7 +78,7 @@ def train(
     settings = Settings(
         check_device(device, what="runs train"),
         curves=curves,
-        keep=_checked_keep(keep),
+        keep=check_keep(keep),
         save_seconds=check_number("save_seconds", save_seconds),
         most_runs=None if most_runs is None else check_whole("most_runs", most_runs),
         capture=capture,
@@ -87,7 +87,7 @@ def train(
     workers, own = check_whole("workers", workers), check_models(models or {})
     plain = [resolved(spec, find_model(spec.model, own)) for spec in specs]
     wanted = {spec.key: spec for spec in plain}
-    inputs = InputCache(_opened(plain, tasks or {}, root), own)
+    inputs = InputCache(open_tasks(plain, tasks or {}, root), own)
     if folder is None:
         found = _train(wanted, inputs, settings, Ledger(len(wanted), None, progress), workers)
     else:
@@ -103,14 +103,15 @@ def _as_asked(result: RunResult, spec: RunSpec) -> RunResult:
     return result if result.spec == spec else replace(result, spec=spec)
 
 
-def _checked_keep(keep: Sequence[str]) -> tuple[str, ...]:
+def check_keep(keep: Sequence[str]) -> tuple[str, ...]:
+    """What results shall carry, as :func:`train` is asked for it."""
     names = (keep,) if isinstance(keep, str) else tuple(keep)
     if wrong := [name for name in names if name not in KEEPS]:
         raise InputError(f"keep takes {' and '.join(map(repr, KEEPS))}, not {wrong[0]!r}")
     return tuple(name for name in KEEPS if name in names)
 
 
-def _opened(
+def open_tasks(
     specs: Sequence[RunSpec], tasks: Mapping[str, Task], root: str | PathLike[str] | None
 ) -> dict[str, Task]:
     """The tasks of these runs, each of which has the splits that are asked for."""

@@ -1,0 +1,371 @@
+"""PDClassifier: from a graph with some labels to predictions, an estimate and a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pdgnn.errors import InputError, check_number, check_whole
+from pdgnn.estimator.columns import ColumnEncoder, structural_features
+from pdgnn.estimator.members import Clock, Member, Problem, mean_proba
+from pdgnn.estimator.portfolio import Portfolio, check_choice, fit_portfolio
+from pdgnn.estimator.scores import Estimate, estimate, score
+from pdgnn.estimator.splits import FEW, Round, rounds
+from pdgnn.estimator.tables import as_node_table
+from pdgnn.estimator.tabular import FeatureCache
+from pdgnn.io.nodes import NodeTable
+from pdgnn.training.metrics import check_metric
+
+__all__ = ["PDClassifier"]
+
+FINAL_SHARE = 0.4
+"""Of the time, what the model that is kept gets where labels are few; the estimate has the rest."""
+CLOCK_SHARE = 0.9
+"""Of the time, after which training ends; the rest is for what comes after it."""
+IMBALANCE = 10
+"""How many times larger than the smallest the largest class is before it is worth a remark."""
+RANKED = ("roc_auc", "average_precision")
+
+
+class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify the nodes of a graph: a portfolio of models, chosen and estimated honestly.
+
+    It tries logistic regression, boosted trees and networks, without the graph, on diffused
+    features and with messages over edges, for `minutes`, and keeps the best by validation, or an
+    average of the best. The estimate of its score is from nodes that took no part in that.
+
+    Args:
+        model: ``"auto"``, or the one kind to use: ``"logistic"``, ``"pd-logistic"``, ``"trees"``,
+            ``"pd-trees"``, or a network such as ``"pd-gcn"``.
+        minutes: How long `fit` may take.
+        device: ``"auto"`` (a GPU if there is one), ``"cpu"`` or ``"cuda"``.
+        seed: The same seed gives the same model on a CPU, unless the time ends the search early.
+        metric: What to choose by, one of :data:`~pdgnn.training.metrics.METRICS`; default ROC AUC
+            for two classes, else accuracy.
+        class_weight: ``"balanced"`` makes all classes count the same in training.
+        impute: ``"median"`` fills missing numbers; by default they are an error.
+
+    Attributes:
+        classes_: The classes ``[C]``, sorted.
+        model_: The kind that was chosen, or ``"average"``.
+        alpha_, gamma_: The scope of the best network in it; else what the dial found best.
+        depth_: The layers of that network, or the hops of the diffused features; 0 without a graph.
+        rewired_: Whether that network is on the rewired graph.
+        leaderboard_: A dict for each model that was trained to the end, best first.
+        estimate_: An :class:`~pdgnn.estimator.scores.Estimate`.
+        notes_: Sentences on the data that a user should read.
+        proba_: Probabilities ``[N, C]`` of all nodes that it was fitted on.
+
+    >>> from pdgnn.datasets import load
+    >>> data = load("synthetic:num_nodes=200,homophily=0.1,num_classes=3,seed=1")
+    >>> clf = PDClassifier(model="pd-logistic", minutes=0.02).fit(data)
+    >>> clf.predict().shape, clf.predict_proba(data).shape, clf.model_
+    ((200,), (200, 3), 'pd-logistic')
+    """
+
+    def __init__(
+        self,
+        model: str = "auto",
+        minutes: float = 2,
+        device: str = "auto",
+        seed: int = 0,
+        metric: str | None = None,
+        class_weight: Literal["balanced"] | None = None,
+        impute: str | None = None,
+    ) -> None:
+        self.model = model
+        self.minutes = minutes
+        self.device = device
+        self.seed = seed
+        self.metric = metric
+        self.class_weight = class_weight
+        self.impute = impute
+
+    def fit(
+        self,
+        data: Any = None,
+        y: Any = None,
+        *,
+        nodes: Any = None,
+        edges: Any = None,
+        label: str | None = None,
+        id: str | None = None,
+        drop: Sequence[str] = (),
+        split: int = 0,
+        progress: Callable[[str], None] | None = None,
+    ) -> Self:
+        """Train on the labelled nodes of a graph; the unlabelled ones are what is to be predicted.
+
+        `data` and the others are those of :func:`~pdgnn.estimator.tables.as_node_table`: a PyG
+        `Data`, a NetworkX graph, `nodes` and `edges` as tables, files, or arrays. Ctrl-C ends the
+        search and keeps the best so far. `progress` is told in a line what is being tried.
+        """
+        self._check()
+        seconds = 60.0 * self.minutes
+        clock = Clock.of(CLOCK_SHARE * seconds, progress)
+        table = as_node_table(
+            data, y, nodes=nodes, edges=edges, label=label, id=id, drop=drop, split=split
+        )
+        self._take(table)
+        plan = rounds(self.y_, table.split, self.seed)
+        self._train(plan, seconds, clock)
+        return self
+
+    def predict(self, data: Any = None, **given: Any) -> NDArray[Any]:
+        """The most probable class of each node: of the fitted graph, or of `data`, as for `fit`."""
+        found: NDArray[Any] = self.classes_[self.predict_proba(data, **given).argmax(axis=1)]
+        return found
+
+    def predict_proba(self, data: Any = None, **given: Any) -> NDArray[np.float64]:
+        """The probability of each class, ``[N, C]``, in the order of ``classes_``.
+
+        For another graph its spectrum and diffused features are computed anew. It must have the
+        columns that the model was fitted on.
+        """
+        check_is_fitted(self)
+        if data is None and not given:
+            return self.proba_.copy()
+        return self._proba_of(self._table_like_fitted(data, **given))
+
+    def score(self, data: Any, y: Any = None, **given: Any) -> float:
+        """The metric on the labelled nodes of another graph."""
+        check_is_fitted(self)
+        table = self._table_like_fitted(data, y, **given)
+        if table.labels is None:
+            raise InputError("there are no labels to score against; give y, or label=")
+        proba, codes = self._proba_of(table), self._codes(table.labels)
+        known = codes >= 0
+        return score(proba[known], codes[known], self.metric_)
+
+    def _table_like_fitted(self, data: Any, y: Any = None, **given: Any) -> NodeTable:
+        """Another graph, in which columns are called and dropped as they were in `fit`."""
+        usual = {"id": self.id_name_, "label": self.label_name_, "drop": self.dropped_}
+        return as_node_table(data, y, fitted=True, **usual | given)
+
+    def save(self, folder: str | PathLike[str], *, force: bool = False) -> None:
+        """Keep the model in a folder of its own: JSON, safetensors, text; nothing to unpickle."""
+        from pdgnn.estimator.saved import save_classifier
+
+        check_is_fitted(self)
+        save_classifier(self, folder, force=force)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> PDClassifier:
+        """The classifier that :meth:`save` kept; a GPU is not needed."""
+        from pdgnn.estimator.saved import load_classifier
+
+        return load_classifier(folder)
+
+    def _check(self) -> None:
+        check_choice(self.model)
+        if check_number("minutes", self.minutes) == 0:
+            raise InputError("minutes must be more than 0; 2 is a good start")
+        check_whole("seed", self.seed, 0, 2**31)
+        if self.device not in ("auto", "cpu", "cuda"):
+            raise InputError(f"device is 'auto', 'cpu' or 'cuda', not {self.device!r}")
+        if self.metric is not None:
+            check_metric(self.metric)
+        if self.class_weight not in (None, "balanced"):
+            raise InputError(f"class_weight is None or 'balanced', not {self.class_weight!r}")
+        if self.impute not in (None, "median"):
+            raise InputError(f"impute is None or 'median', not {self.impute!r}")
+
+    def _take(self, table: NodeTable) -> None:
+        """Classes, features and what there is to remark of them."""
+        assert table.labels is not None  # as_node_table has checked
+        known = [label for label in table.labels if label is not None]
+        self.classes_ = _sorted_classes(known)
+        self.y_ = self._codes(table.labels)
+        self.notes_: list[str] = []
+        self.table_ = table
+        self.ids_, self.dropped_ = table.ids, table.dropped
+        self.id_name_, self.label_name_ = table.id_name, table.label_name
+        self.encoder_: ColumnEncoder | None = None
+        if table.features is None:
+            self.x_ = structural_features(table.graph)
+            self.notes_.append(
+                "The nodes have no features: their degree and the first eigenvectors are used."
+            )
+        else:
+            self.encoder_ = ColumnEncoder().fit(table.features, impute=self.impute)
+            self.x_ = self.encoder_.transform(table.features)
+        self.n_features_in_ = self.x_.shape[1]
+        counts = np.bincount(self.y_[self.y_ >= 0], minlength=len(self.classes_))
+        if counts.max() > IMBALANCE * counts.min() and self.class_weight is None:
+            few, many = (self.classes_[i] for i in (counts.argmin(), counts.argmax()))
+            self.notes_.append(
+                f"Classes are unbalanced: {counts.max():,} nodes are {many!s} and "
+                f"{counts.min():,} {few!s}; class_weight='balanced' makes them count the same."
+            )
+        self.metric_ = self.metric or ("roc_auc" if len(self.classes_) == 2 else "accuracy")
+
+    def _codes(self, labels: NDArray[np.object_]) -> NDArray[np.int64]:
+        """The number of each label among the classes, −1 where there is none or it is unknown."""
+        place = {label: i for i, label in enumerate(self.classes_.tolist())}
+        return np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+
+    def _train(self, plan: list[Round], seconds: float, clock: Clock) -> None:
+        """The model that is kept first, so that a person may stop at any time after it."""
+        cache, last = FeatureCache(), plan[-1]
+        folds = len(plan) - 1
+        shares = [FINAL_SHARE, *[(1 - FINAL_SHARE) / folds] * folds] if folds else [1.0]
+        found: list[tuple[Round, Portfolio]] = []
+        for share, one in zip(shares, [last, *plan[:-1]], strict=True):
+            if found and clock.over():
+                break
+            found.append((one, self._choose(one, share * seconds, clock, cache)))
+        kept = found[0][1]
+        self._keep(kept, last)
+        self.estimate_ = self._estimate(found, nested=len(plan) > 1)
+
+    def _choose(self, one: Round, seconds: float, clock: Clock, cache: FeatureCache) -> Portfolio:
+        metric = self.metric_ if _all_classes(self.y_, one.masks, self.metric_) else "accuracy"
+        problem = Problem(
+            self.table_.graph,
+            self.x_,
+            np.where(one.held_out, -1, self.y_),
+            len(self.classes_),
+            metric,
+            one.masks,
+            self.class_weight,
+        )
+        return fit_portfolio(
+            problem,
+            seconds,
+            clock,
+            model=self.model,
+            seed=self.seed,
+            device=_device(self.device),
+            cache=cache,
+        )
+
+    def _keep(self, found: Portfolio, one: Round) -> None:
+        best = found.best
+        self.members_ = best.parts or [best]
+        self.model_ = best.model
+        self.proba_ = mean_proba(self.members_)
+        self.leaderboard_ = [m.row() for m in found.members]
+        dial = found.dial
+        self.dial_ = (
+            {"gamma": dial.gamma, "alpha": dial.alpha} if dial else {"gamma": [], "alpha": []}
+        )
+        self._describe(dial.best if dial else (1.0, 1.0))
+        train, *others = one.masks[0]
+        val = np.logical_or.reduce([*others, *(m for _, *rest in one.masks for m in rest)])
+        self.part_ = np.full(len(self.y_), -1, dtype=np.int8)
+        for part, mask in ((0, one.masks[:, 0].any(axis=0)), (1, val & ~train), (2, one.held_out)):
+            self.part_[mask] = part
+        if found.stopped == "budget":
+            self.notes_.append("The time was over before all that was planned had been tried.")
+        if found.stopped == "interrupted":
+            self.notes_.append("The search was stopped early; this is the best it had found.")
+
+    def _describe(self, scope: tuple[float, float]) -> None:
+        """alpha_, gamma_, depth_ and rewired_ from the best member that has them."""
+        ranked = sorted(self.members_, key=lambda m: -m.val)
+        with_graph: list[Member] = [m for m in ranked if m.graph]
+        scoped = next((m for m in with_graph if "gamma" in m.settings), None)
+        self.alpha_, self.gamma_ = scope
+        if scoped is not None:
+            self.alpha_, self.gamma_ = scoped.settings["alpha"], scoped.settings["gamma"]
+        first = with_graph[0].settings if with_graph else {}
+        self.depth_ = int(first.get("depth", first.get("hops", 0)))
+        self.rewired_ = any(bool(m.settings.get("rewired")) for m in self.members_)
+
+    def _estimate(self, found: list[tuple[Round, Portfolio]], *, nested: bool) -> Estimate:
+        shape = self.proba_.shape
+        self.honest_ = np.full(shape, np.nan)
+        others: dict[str, NDArray[np.float64]] = {}
+        for one, portfolio in found:
+            nodes = one.held_out
+            self.honest_[nodes] = mean_proba(portfolio.best.parts or [portfolio.best])[nodes]
+            for name, member in _without_graph(portfolio).items():
+                there = others.setdefault(name, np.full(shape, np.nan))
+                there[nodes] = mean_proba([member])[nodes]
+        known = np.isfinite(self.honest_).all(axis=1) & (self.y_ >= 0)
+        full = {n: p[known] for n, p in others.items() if np.isfinite(p[known]).all()}
+        train = self.y_[(self.y_ >= 0) & ~known] if not nested else self.y_[self.y_ >= 0]
+        return estimate(
+            self.honest_[known],
+            self.y_[known],
+            self.metric_,
+            full,
+            majority=int(np.bincount(train, minlength=shape[1]).argmax()),
+            how=_how(int(known.sum()), nested=nested, given=self.table_.split is not None),
+            seed=self.seed,
+        )
+
+    def _proba_of(self, table: NodeTable) -> NDArray[np.float64]:
+        """The average over members of the average over their models."""
+        if self.encoder_ is None:
+            x = structural_features(table.graph)
+        elif table.features is None:
+            raise InputError(
+                "this graph has no features, and the model was fitted on "
+                f"{len(self.encoder_.names)}; give the same columns"
+            )
+        else:
+            x = self.encoder_.transform(table.features)
+        each = [
+            np.mean([model.predict_proba(table.graph, x) for model in member.models], axis=0)
+            for member in self.members_
+        ]
+        return np.asarray(np.mean(each, axis=0))
+
+
+def _sorted_classes(labels: list[Any]) -> NDArray[Any]:
+    """The distinct labels, sorted; numbers stay numbers."""
+    found = set(labels)
+    kinds = {type(label) for label in found}
+    if len(found) < 2:
+        raise InputError(
+            f"Classifier can't train when only one class is present: {[str(v) for v in found]}; "
+            "label nodes of at least two classes"
+        )
+    if len(kinds) > 1:
+        raise InputError("labels mix numbers and text; make them all text or all numbers")
+    return np.array(sorted(found))
+
+
+def _all_classes(y: NDArray[np.int64], masks: NDArray[np.bool_], metric: str) -> bool:
+    """Whether a ranked metric can be computed wherever it is needed."""
+    if metric not in RANKED:
+        return True
+    classes = len(np.unique(y[y >= 0]))
+    return all(len(np.unique(y[m])) == classes for _, *rest in masks for m in rest)
+
+
+def _device(device: str) -> str:
+    import torch
+
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _without_graph(portfolio: Portfolio) -> dict[str, Member]:
+    """The best member of each kind that does not use the graph, by the name in the estimate."""
+    names = {"logistic": "logistic regression", "mlp": "MLP", "trees": "boosted trees"}
+    found: dict[str, Member] = {}
+    for member in portfolio.members:  # best first
+        if member.model in names and not member.graph:
+            found.setdefault(names[member.model], member)
+    return {name: found[name] for name in names.values() if name in found}
+
+
+def _how(n: int, *, nested: bool, given: bool) -> str:
+    if n == 0:
+        return "The search was stopped before any node had been held out."
+    if nested:
+        return (
+            f"Fewer than {FEW} nodes have a label, so that each of {n} was predicted once by "
+            "models that neither trained nor were chosen with its label."
+        )
+    whose = "the test part of the given split" if given else "held out at random"
+    return f"From {n:,} nodes, {whose}, that took no part in training or choosing."

@@ -1,0 +1,340 @@
+"""Everything that is tried on a graph, in a time that is planned beforehand.
+
+First come models of a table, which take seconds: logistic regression and boosted trees, with and
+without diffused features. Then the dial: logistic regression on features diffused with one scope,
+over γ and over α. Then networks, by successive halving, with the scopes that the dial found best.
+At the end the best member, or an average of the best of different kinds.
+
+What is tried follows from the budget and from estimates of what each takes, never from the clock,
+so that the same seed gives the same model. The clock only ends what takes longer than planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pdgnn.errors import InputError
+from pdgnn.estimator.members import Clock, Member, Problem, blended
+from pdgnn.estimator.networks import (
+    DATASET,
+    WITHOUT_GRAPH,
+    NetworkModel,
+    network_candidates,
+    probabilities,
+)
+from pdgnn.estimator.tabular import (
+    FeatureCache,
+    TabularModel,
+    TabularSpec,
+    candidates,
+    cost,
+    fit_tabular,
+)
+from pdgnn.models import MODELS
+from pdgnn.training.halving import SearchProgress, Standing
+from pdgnn.training.search import SearchResult, search
+from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.task import Task
+
+__all__ = ["CHOICES", "Dial", "Portfolio", "fit_portfolio"]
+
+TABULAR_SHARE = 0.25
+"""Of the budget, what models of a table may take, by estimate."""
+DIAL_SHARE = 0.08
+PLAN_SHARE = 0.5
+"""Of the time, what tables and the dial are planned to take at most: a busy machine is slower."""
+GAMMAS = tuple(i / 10 for i in range(11))
+COARSE = (0.0, 0.5, 1.0)
+ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+DEFAULT_SCOPES = ((0.0, 0.5), (1.0, 1.0))
+CHOICES = ("auto", "logistic", "pd-logistic", "trees", "pd-trees", *MODELS)
+"""What ``PDClassifier(model=...)`` takes."""
+
+
+@dataclass(frozen=True)
+class Dial:
+    """Validation scores of logistic regression on features diffused with one scope."""
+
+    gamma: list[tuple[float, float]]  # at the best of α = 0, 1
+    alpha: list[tuple[float, float]]  # at the best γ
+    best: tuple[float, float]  # (α, γ)
+
+
+@dataclass
+class Portfolio:
+    """All members that were trained, the best one, and the dial."""
+
+    members: list[Member]
+    best: Member
+    dial: Dial | None
+    stopped: str | None  # "budget" or "interrupted", where the clock or a person ended it
+
+
+def fit_portfolio(
+    problem: Problem,
+    seconds: float,
+    clock: Clock,
+    *,
+    model: str = "auto",
+    seed: int = 0,
+    device: str = "cpu",
+    cache: FeatureCache | None = None,
+) -> Portfolio:
+    """Train what fits `seconds` and choose by the nodes that judge.
+
+    Logistic regression and the MLP are always among the members, for comparison.
+    """
+    work = _Work(problem, seconds, clock, model, seed, device, cache or FeatureCache())
+    return work.run()
+
+
+@dataclass
+class _Work:
+    problem: Problem
+    seconds: float
+    clock: Clock
+    model: str
+    seed: int
+    device: str
+    cache: FeatureCache
+
+    def __post_init__(self) -> None:
+        self.members: list[Member] = []
+        self.stopped: str | None = None
+        self.planned = 0.0
+
+    def run(self) -> Portfolio:
+        """Every stage that there is time for; the best so far where it is stopped."""
+        dial = None
+        try:
+            self._tables()
+            dial = self._dial()
+            self._networks(dial)
+        except KeyboardInterrupt:
+            if not self.members:
+                raise
+            self.stopped = "interrupted"
+        self.clock.stopped |= self.stopped == "interrupted"
+        wanted = [m for m in self.members if self.model in ("auto", m.model)] or self.members
+        best = blended(self.problem, wanted) if self.model == "auto" else _first(wanted)
+        rows = self.members if best in self.members else [best, *self.members]
+        return Portfolio(sorted(rows, key=_rank), best, dial, self.stopped)
+
+    def _tables(self) -> None:
+        """Models of a table, in the order of their list, as far as the plan allows."""
+        for i, spec in enumerate(self._wanted_tables()):
+            more = self.planned + self._cost(spec)
+            if i >= 2 and more > PLAN_SHARE * TABULAR_SHARE * self.seconds:
+                continue
+            self.planned = more
+            if self.clock.over() and self.members:
+                self.stopped = "budget"
+                return
+            self.clock.tell(f"{spec.name}{self._best_so_far()}")
+            self.members.append(self._fit(spec))
+
+    def _wanted_tables(self) -> list[TabularSpec]:
+        """Logistic regression without the graph is the first, always."""
+        p = self.problem
+        first = candidates(p.x.shape[1], graph=p.graph.num_edges > 0)
+        if self.model == "auto":
+            return first
+        return [first[0], *(s for s in first[1:] if _slug(s) == self.model)]
+
+    def _cost(self, spec: TabularSpec) -> float:
+        p = self.problem
+        n, f = p.x.shape
+        train = int(p.masks[0, 0].sum())
+        each = cost(
+            spec,
+            num_nodes=n,
+            num_train=train,
+            num_features=f,
+            num_edges=p.graph.num_edges,
+            num_classes=p.num_classes,
+        )
+        return each * len(np.unique(p.masks[:, 0], axis=0))
+
+    def _fit(self, spec: TabularSpec) -> Member:
+        p, begun = self.problem, perf_counter()
+        found: dict[bytes, tuple[TabularModel, NDArray[np.float64]]] = {}
+        for train, _, _ in p.masks:  # splits that train on the same nodes share a model
+            if train.tobytes() not in found:
+                model = fit_tabular(
+                    spec,
+                    p.graph,
+                    p.x,
+                    p.y,
+                    train,
+                    num_classes=p.num_classes,
+                    seed=self.seed,
+                    class_weight=p.class_weight,
+                    cache=self.cache,
+                )
+                proba = model.predict_proba(p.graph, p.x, cache=self.cache)
+                found[train.tobytes()] = model, proba
+        each = [found[train.tobytes()] for train, _, _ in p.masks]
+        probas = [proba for _, proba in each]
+        return Member(
+            name=spec.name,
+            model=_slug(spec),
+            settings=spec.settings,
+            graph=spec.diffuse,
+            models=[model for model, _ in found.values()],
+            proba=probas,
+            val=p.validation_score(probas),
+            seconds=perf_counter() - begun,
+        )
+
+    def _dial(self) -> Dial | None:
+        """Logistic regression over γ at α = 0 and 1, then over α at the best γ."""
+        if self.problem.graph.num_edges == 0 or self.model not in ("auto", *MODELS):
+            return None
+        base = TabularSpec(learner="logistic", diffuse=True, reduce=32, hops=2)
+        fits = len(GAMMAS) * 2 + len(ALPHAS)
+        gammas = GAMMAS
+        room = PLAN_SHARE * DIAL_SHARE * self.seconds
+        if self._cost(base) * fits > room:
+            gammas, fits = COARSE, 2 * len(COARSE) + len(ALPHAS)
+        if self._cost(base) * fits > 2 * room:
+            return None
+        self.planned += self._cost(base) * fits
+        self.clock.tell(f"the dial of γ and α{self._best_so_far()}")
+        at = {a: [(g, self._dial_score(base, a, g)) for g in gammas] for a in (0.0, 1.0)}
+        first = max(at, key=lambda a: max(v for _, v in at[a]))
+        gamma = max(at[first], key=lambda pair: pair[1])[0]
+        over = [(a, self._dial_score(base, a, gamma)) for a in ALPHAS]
+        alpha = max(over, key=lambda pair: pair[1])[0]
+        return Dial(at[first], over, (alpha, gamma))
+
+    def _dial_score(self, base: TabularSpec, alpha: float, gamma: float) -> float:
+        if self.clock.over():
+            return float("nan")
+        return self._fit(replace(base, scopes=((alpha, gamma),))).val
+
+    def _networks(self, dial: Dial | None) -> None:
+        """The MLP alone, for comparison, then all networks by successive halving."""
+        if self.clock.over() or self.stopped:
+            return
+        p = self.problem
+        masks = torch.from_numpy(p.masks[:, :2])
+        task = Task.from_arrays(
+            p.graph,
+            p.x,
+            p.y,
+            masks,
+            metric=p.metric,
+            class_weights=p.class_weight,
+            num_classes=p.num_classes,
+        )
+        scopes = list(dict.fromkeys([*([dial.best] if dial else []), *DEFAULT_SCOPES]))
+        kinds: tuple[str, ...] | None = None if self.model == "auto" else (self.model,)
+        if p.graph.num_edges == 0:
+            kinds = WITHOUT_GRAPH
+        budget = max(0.1 * self.seconds, self.seconds - self.planned / PLAN_SHARE)
+        mlps = network_candidates(scopes, seed=self.seed, kinds=("mlp",))
+        self._search(mlps[:3], task, 0.15 * budget)
+        others = network_candidates(scopes, seed=self.seed, kinds=kinds)
+        if others and self.model not in ("mlp", "logistic", "pd-logistic", "trees", "pd-trees"):
+            self._search([s for s in others if s.model != "mlp"], task, 0.85 * budget)
+
+    def _search(self, specs: Sequence[RunSpec], task: Task, budget: float) -> None:
+        if self.stopped or not specs or self.clock.over():
+            return
+        runs = [replace(s, split=k) for s in specs for k in range(task.num_splits)]
+        found = search(
+            runs,
+            budget=budget,
+            deadline=self.clock.left(),
+            tasks={DATASET: task},
+            device=self.device,
+            seeds=2 if task.num_splits < 3 else 1,
+            progress=self._tell,
+        )
+        self.stopped = found.stopped
+        self.members += [self._member(standing) for standing in _trained(found)]
+
+    def _member(self, standing: Standing) -> Member:
+        p, spec = self.problem, standing.spec
+        results = standing.summary.results
+        by_split = [[r for r in results if r.spec.split == k] for k in range(p.num_splits)]
+        proba = [np.mean([_proba(r) for r in runs], axis=0) for runs in by_split]
+        f, c = p.x.shape[1], p.num_classes
+        models = [NetworkModel(r.spec, r.weights or {}, f, c) for runs in by_split for r in runs]
+        return Member(
+            name=_name(spec),
+            model=spec.model,
+            settings=_settings(spec),
+            graph=spec.model not in WITHOUT_GRAPH,
+            models=list(models),
+            proba=proba,
+            val=p.validation_score(proba),
+            seconds=standing.summary.seconds,
+        )
+
+    def _best_so_far(self) -> str:
+        if not self.members:
+            return ""
+        best = min(self.members, key=_rank)
+        return f"; best so far {best.name}, validation {100 * best.val:.1f}"
+
+    def _tell(self, p: SearchProgress) -> None:
+        under_way = _name(p.specs[0]) if p.specs else "networks"
+        self.clock.tell(
+            f"{under_way}, step {p.step}/{p.steps}, {p.settings} settings left{self._best_so_far()}"
+        )
+
+
+def _slug(spec: TabularSpec) -> str:
+    """``"pd-trees"``."""
+    return f"{'pd-' if spec.diffuse else ''}{spec.learner}"
+
+
+def _rank(member: Member) -> float:
+    return -float(np.nan_to_num(member.val, nan=-1.0))
+
+
+def _first(members: Sequence[Member]) -> Member:
+    return min(members, key=_rank)
+
+
+def _trained(found: SearchResult) -> list[Standing]:
+    """The settings of the last rung whose runs all have weights."""
+    last = found.ranking[0].rung
+    return [
+        s
+        for s in found.ranking
+        if s.rung == last and all(r.weights is not None for r in s.summary.results)
+    ]
+
+
+def _proba(result: RunResult) -> NDArray[np.float64]:
+    if result.logits is None:
+        raise ValueError("the run has kept no logits")
+    return probabilities(result.logits)
+
+
+def _settings(spec: RunSpec) -> dict[str, Any]:
+    names = ("depth", "width", "lr", "dropout", "alpha", "gamma", "rewired")
+    found = {n: getattr(spec, n) for n in names if n in ("lr",) or spec.uses(n)}
+    return {**found, "steps": spec.steps}
+
+
+def _name(spec: RunSpec) -> str:
+    """``PD-GCN, rewired``."""
+    name = MODELS[spec.model].name or spec.model
+    return f"{name}, rewired" if spec.rewired else name
+
+
+def check_choice(model: str) -> str:
+    """`model` if it is one of :data:`CHOICES`."""
+    if model not in CHOICES:
+        raise InputError(f"unknown model {model!r}; choose one of {', '.join(CHOICES)}")
+    return model

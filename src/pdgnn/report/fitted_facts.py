@@ -1,0 +1,184 @@
+"""What a fitted classifier knows, brought into the form in which its page says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pdgnn.errors import ConvergenceError
+from pdgnn.graph import Graph
+from pdgnn.laplacian import diffusion_matrix
+from pdgnn.report.fitted_data import (
+    calibration,
+    confusion,
+    held_out,
+    neighbour_lists,
+    node_data,
+    sample_nodes,
+    similar_nodes,
+)
+from pdgnn.report.fitted_map import EmbeddingPath, embedding_path, map_data
+from pdgnn.report.plots import COLOURS
+from pdgnn.report.training import METRIC_NAMES
+from pdgnn.rewiring import RewiredGraph, rewire
+from pdgnn.spectrum import first_eigenvector
+
+__all__ = ["Facts", "gather"]
+
+MOST_COLOURS = 6
+"""Of the palette: its seventh is black, which is lost on a dark page."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A fitted classifier, and what its page says besides; see :func:`gather`.
+
+    Attributes:
+        clf: the classifier, with its fitted attributes.
+        names: the classes as text, ``[C]``.
+        alpha, gamma: the scope of the weights and of the map; (1, 1) where the model has none.
+        graph: the graph as given; `used` is the rewired one, where the model is rewired.
+        held: which nodes have a label and honest probabilities, ``[N]``.
+        matrix: the confusion matrix of these, or None where there are none.
+        reliability: their calibration, or None.
+        weighing: what the weights of neighbours are, in words.
+        path: the embedding along γ, or None; then `no_map` says why.
+        shown: how many nodes have their details on the page.
+        data: what the page's script reads.
+    """
+
+    clf: Any
+    names: list[str]
+    alpha: float
+    gamma: float
+    graph: Graph
+    used: Graph
+    held: NDArray[np.bool_]
+    matrix: NDArray[np.int64] | None
+    reliability: dict[str, Any] | None
+    weighing: str
+    path: EmbeddingPath | None
+    no_map: str
+    shown: int
+    data: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of the table that was fitted."""
+        return str(self.clf.table_.name)
+
+    @property
+    def model(self) -> str:
+        """The best model, as the leaderboard calls it."""
+        return str(self.clf.model_)
+
+    @property
+    def metric(self) -> str:
+        """The score's name."""
+        return METRIC_NAMES.get(self.clf.estimate_.metric, str(self.clf.estimate_.metric))
+
+
+def gather(clf: Any) -> Facts:
+    """All that the page of `clf` says; a few seconds for graphs of any size."""
+    g, y = clf.table_.graph, np.asarray(clf.y_, dtype=np.int64)
+    names = [str(c) for c in clf.classes_]
+    alpha, gamma = _scope(clf)
+    used = _used(clf, g, alpha, gamma)
+    held = held_out(clf.honest_, y)
+    weights, weighing = _weights(clf, used, alpha, gamma)
+    start = int(used.added[1, 0]) if isinstance(used, RewiredGraph) and used.added.numel() else None
+    path, no_map = embedding_path(g, alpha=alpha, gamma=gamma, start=start)
+    reliability = calibration(clf.honest_[held], y[held]) if held.any() else None
+    data, shown = _data(clf, y, names, weights, used, path)
+    data["bins"] = reliability and [reliability[key] for key in ("low", "right", "count")]
+    return Facts(
+        clf=clf,
+        names=names,
+        alpha=alpha,
+        gamma=gamma,
+        graph=g,
+        used=used,
+        held=held,
+        matrix=_matrix(clf, y, held),
+        reliability=reliability,
+        weighing=weighing,
+        path=path,
+        no_map=no_map,
+        shown=shown,
+        data=data,
+    )
+
+
+def _scope(clf: Any) -> tuple[float, float]:
+    """(α, γ) of the model, 1 for what it has none of."""
+    alpha, gamma = (1.0 if v is None else float(v) for v in (clf.alpha_, clf.gamma_))
+    return alpha, gamma
+
+
+def _used(clf: Any, g: Graph, alpha: float, gamma: float) -> Graph:
+    """The graph that the model sees; as given, where φ cannot be had again."""
+    if not clf.rewired_ or g.num_edges == 0:
+        return g
+    try:
+        phi = first_eigenvector(g, alpha=alpha, gamma=gamma)
+    except ConvergenceError:
+        return g
+    return rewire(g, reach="far" if clf.rewired_ == "far" else "all", phi=phi)
+
+
+def _weights(clf: Any, used: Graph, alpha: float, gamma: float) -> tuple[sp.csr_array, str]:
+    """What each node (row) takes from each other one, ``[N, N]`` sparse, and what that is."""
+    attention = getattr(clf, "attention_", None)
+    if attention is not None:
+        (source, target), values = np.asarray(attention[0]), np.asarray(attention[1], dtype=float)
+        shape = (used.num_nodes, used.num_nodes)
+        matrix = sp.coo_array((values, (target, source)), shape=shape).tocsr()
+        return matrix, "the attention of the best network, averaged over its heads"
+    said = f"the weights of diffusion P^(α,γ) at α = {alpha:g}, γ = {gamma:g}"
+    if clf.gamma_ is None:
+        said += " (the best model has no scope of its own, so these are for orientation only)"
+    return diffusion_matrix(used, alpha=alpha, gamma=gamma), said
+
+
+def _matrix(clf: Any, y: NDArray[np.int64], held: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    if not held.any():
+        return None
+    return confusion(y[held], clf.honest_[held].argmax(axis=1), len(clf.classes_))
+
+
+def _data(
+    clf: Any,
+    y: NDArray[np.int64],
+    names: list[str],
+    weights: sp.csr_array,
+    used: Graph,
+    path: EmbeddingPath | None,
+) -> tuple[dict[str, Any], int]:
+    n = used.num_nodes
+    always = np.array([], dtype=np.int64) if path is None else path.nodes[path.gradient]
+    added = np.empty((2, 0), dtype=np.int64)
+    if isinstance(used, RewiredGraph):
+        added = used.added.numpy()
+        largest = np.bincount(used.components).argmax()
+        always = np.append(always, used.gradient_nodes[largest])
+    pool = path.nodes if path is not None and path.partial else np.arange(n)
+    nodes = sample_nodes(y, pool, np.unique(always))
+    both = np.concatenate([added, added[::-1]], axis=1)
+    rewired = sp.coo_array((np.ones(both.shape[1]), tuple(both)), shape=(n, n)).tocsr()
+    lists = neighbour_lists(weights, rewired, nodes)
+    part = np.asarray(clf.part_)
+    listed, order = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
+    labelled = np.flatnonzero(y[nodes] >= 0)
+    listed["like"] = similar_nodes(clf.proba_[nodes], np.asarray(clf.x_)[nodes], labelled)
+    data = {
+        "classes": names,
+        "colours": COLOURS[:MOST_COLOURS],
+        "nodes": listed,
+        "map": None if path is None else map_data(path, order[: nodes.size]),
+        "rewired": bool(clf.rewired_),
+    }
+    return data, int(nodes.size)

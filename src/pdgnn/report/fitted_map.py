@@ -1,0 +1,173 @@
+"""The spectral embedding along γ, as the page of a fitted classifier draws it.
+
+Of the largest component (or of a connected part of it, where the work would be too much), φ¹ and φ²
+at γ = 0, 0.1, ..., 1, each turned to match the one before, so that points move and do not jump.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdgnn.errors import ConvergenceError
+from pdgnn.graph import Graph
+from pdgnn.rewiring import gradient_node
+from pdgnn.spectrum import eigenpairs_path
+
+__all__ = ["EmbeddingPath", "aligned", "compressed", "connected_part", "embedding_path", "map_data"]
+
+STEPS = 11
+MOST_WORK = 75_000
+"""Nodes and edges of what is solved at every γ: about 4 s for all of them on one core."""
+MOST_PART = 6_000
+"""Nodes of the part that is solved where the largest component is more than that."""
+GRID = 1000
+"""Coordinates are whole numbers from −GRID to GRID: finer than a screen shows."""
+
+
+@dataclass(frozen=True)
+class EmbeddingPath:
+    """φ¹ and φ² of `nodes` at each γ, turned to match each other, and the gradient nodes.
+
+    Attributes:
+        gammas: ascending, ``[G]``; the γ asked for is one of them.
+        chosen: the place of that γ; its axes are φ¹ and φ² themselves.
+        nodes: the numbers of the nodes solved, ascending, ``[n]``.
+        graph: the graph of these nodes alone.
+        positions: ``[G, n, 2]``, each of Frobenius norm 1.
+        gradient: the gradient node of each γ, a place in `nodes`, ``[G]``.
+        partial: whether `nodes` are a part of the largest component only.
+    """
+
+    gammas: list[float]
+    chosen: int
+    nodes: NDArray[np.int64]
+    graph: Graph
+    positions: NDArray[np.float64]
+    gradient: NDArray[np.int64]
+    partial: bool
+
+
+def embedding_path(
+    g: Graph, *, alpha: float, gamma: float, start: int | None = None
+) -> tuple[EmbeddingPath | None, str]:
+    """The embedding along γ at `alpha`, or None and the reason in a sentence.
+
+    A part of a large component is grown from the node `start`, where it lies in it.
+    """
+    nodes, partial = _to_solve(g, start)
+    if nodes.size < 3:
+        return None, "No part of the graph has three joined nodes, so there is nothing to embed."
+    graph = g if nodes.size == g.num_nodes else Graph(g._adjacency[nodes][:, nodes])
+    gammas = sorted({*(i / (STEPS - 1) for i in range(STEPS)), float(gamma)})
+    try:
+        spectra = eigenpairs_path(graph, gammas, k=2)
+    except ConvergenceError as e:
+        return None, f"The spectral embedding is left out: {e}."
+    phi = np.stack([s.eigenvectors(alpha) for s in spectra])  # [G, n, 2]
+    gradient = np.array([gradient_node(graph, phi=at[:, 0]) for at in phi])
+    chosen = gammas.index(float(gamma))
+    found = aligned(phi, chosen)
+    return EmbeddingPath(gammas, chosen, nodes, graph, found, gradient, partial), ""
+
+
+def _to_solve(g: Graph, start: int | None) -> tuple[NDArray[np.int64], bool]:
+    """The nodes of the largest component, or of a part of it, and which of the two."""
+    nodes = np.flatnonzero(g.components == np.bincount(g.components).argmax())
+    edges = int(np.diff(g._adjacency.indptr)[nodes].sum()) // 2
+    if nodes.size + edges <= MOST_WORK:
+        return nodes, False
+    first = start if start is not None and g.components[start] == g.components[nodes[0]] else None
+    rng = np.random.default_rng(0)
+    part = connected_part(g, int(rng.choice(nodes)) if first is None else first, MOST_PART)
+    while part.size > 3 and part.size + g._adjacency[part][:, part].nnz // 2 > MOST_WORK:
+        part = part[: part.size // 2]
+    return np.sort(part), True
+
+
+def connected_part(g: Graph, start: int, most: int) -> NDArray[np.int64]:
+    """Nodes reached from `start`, at most `most`, in the order in which they were reached.
+
+    Every node has a random rank; the next is the one of lowest rank next to those reached. The
+    first n of them are joined, for every n, and hubs are no likelier than others once in reach.
+
+    >>> connected_part(Graph.from_edge_index([[0, 1, 2, 4], [1, 2, 3, 5]]), 0, 3).tolist()
+    [0, 1, 2]
+    """
+    rank = np.random.default_rng(0).permutation(g.num_nodes)
+    indptr, indices = g._adjacency.indptr, g._adjacency.indices
+    seen, found, border = {start}, [], [(0, start)]
+    while border and len(found) < most:
+        node = heapq.heappop(border)[1]
+        found.append(node)
+        for other in indices[indptr[node] : indptr[node + 1]].tolist():
+            if other not in seen:
+                seen.add(other)
+                heapq.heappush(border, (int(rank[other]), other))
+    return np.array(found, dtype=np.int64)
+
+
+def aligned(phi: NDArray[np.float64], fixed: int) -> NDArray[np.float64]:
+    """Each ``[n, 2]`` of `phi` scaled to norm 1 and turned or mirrored to match its neighbour.
+
+    From the one at `fixed`, which is not turned, outwards: X R with the orthogonal R that makes
+    ‖X R − Y‖ least, R = U Vᵀ of the singular value decomposition of Xᵀ Y (Procrustes).
+
+    >>> turned = aligned(np.array([[[1.0, 0], [0, 1], [0, 0]], [[0, -1], [1, 0], [0, 0]]]), 0)
+    >>> bool(np.allclose(turned[0], turned[1]))
+    True
+    """
+    size = np.linalg.norm(phi, axis=(1, 2), keepdims=True)
+    found: NDArray[np.float64] = phi / np.where(size > 0, size, 1.0)
+    later = ((i, i - 1) for i in range(fixed + 1, len(found)))
+    earlier = ((i, i + 1) for i in range(fixed - 1, -1, -1))
+    for i, matched in (*later, *earlier):
+        u, _, vt = np.linalg.svd(found[i].T @ found[matched])
+        found[i] = found[i] @ (u @ vt)
+    return found
+
+
+def compressed(positions: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Whole coordinates from −1000 to 1000: the distance r from the middle becomes asinh(r / r̃).
+
+    r̃ is the median of r. Near the middle this is linear and far away logarithmic, as at small γ
+    the first eigenvectors of many graphs put a few nodes far from all others. Directions stay.
+
+    >>> compressed(np.array([[0.0, 0.0], [3.0, 4.0], [30.0, 40.0]])).tolist()
+    [[0, 0], [176, 235], [600, 800]]
+    """
+    r = np.linalg.norm(positions, axis=1)
+    middle = float(np.median(r)) or float(r.max()) or 1.0
+    near = np.arcsinh(r / middle)
+    scale = near / (np.where(r > 0, r, 1.0) * (near.max() or 1.0))
+    return np.rint(GRID * positions * scale[:, None]).astype(np.int64)
+
+
+def map_data(path: EmbeddingPath, order: NDArray[np.int64]) -> dict[str, Any]:
+    """What the page draws: points are places in `order`, the node numbers of the page's list.
+
+    `xy` has x0, y0, x1, y1, ... for each γ; `gradient` the point that is the gradient node and
+    `joined` the points that have an edge to it, to which rewiring adds none.
+    """
+    place = np.searchsorted(path.nodes, order)  # of each listed node among the solved
+    place[place == path.nodes.size] = 0
+    listed = np.flatnonzero(path.nodes[place] == order)
+    shown = place[listed]  # [p], places among the solved
+    point = np.full(path.nodes.size, -1)
+    point[shown] = np.arange(shown.size)
+    joined = []
+    for v in path.gradient:
+        near = point[path.graph._adjacency[[int(v)]].indices]
+        joined.append(np.sort(near[near >= 0]).tolist())
+    return {
+        "gammas": [round(gamma, 4) for gamma in path.gammas],
+        "chosen": path.chosen,
+        "points": listed.tolist(),
+        "xy": [compressed(at[shown]).ravel().tolist() for at in path.positions],
+        "gradient": point[path.gradient].tolist(),
+        "joined": joined,
+    }
