@@ -13,7 +13,7 @@ ROOT = Path(pdgnn.__file__).parent
 ROOMS = [
     *("errors", "devices", "io", "graph", "laplacian", "solvers", "spectrum", "distance"),
     *("direction", "rewiring", "homophily", "diffusion", "transforms", "datasets", "io.sources"),
-    *("io.write", "io.node_table", "io.nodes"),
+    *("io.write", "io.node_table", "io.nodes", "io.predictions"),
     *("ops", "nn", "baselines", "models", "training", "experiments", "estimator", "report", "cli"),
 ]
 """From the top down. Of io/, what opens datasets and writes graphs comes after both."""

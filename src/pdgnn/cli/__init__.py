@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from pdgnn.cli.fit import fit_command
 from pdgnn.cli.inspect import inspect_command
+from pdgnn.cli.predict import predict_command
 from pdgnn.cli.reproduce import reproduce_command
 from pdgnn.cli.rewire import rewire_command
 from pdgnn.cli.terminal import prepare_process
@@ -48,6 +50,8 @@ def _pdgnn(
 
 app.command("inspect")(inspect_command)
 app.command("rewire")(rewire_command)
+app.command("fit")(fit_command)
+app.command("predict")(predict_command)
 app.command("train")(train_command)
 app.command("reproduce")(reproduce_command)
 

@@ -10,11 +10,13 @@ import typer
 
 __all__ = [
     "AlphaOption",
+    "AnyDevice",
     "Device",
     "DeviceOption",
     "GammaOption",
     "GraphArgument",
     "MaxGbOption",
+    "Metric",
     "ReachOption",
     "RootOption",
     "max_bytes_of",
@@ -26,6 +28,24 @@ class Device(StrEnum):
 
     cpu = "cpu"
     cuda = "cuda"
+
+
+class AnyDevice(StrEnum):
+    """Where the work is done; a GPU if there is one."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Metric(StrEnum):
+    """By what runs are scored."""
+
+    accuracy = "accuracy"
+    balanced_accuracy = "balanced_accuracy"
+    macro_f1 = "macro_f1"
+    roc_auc = "roc_auc"
+    average_precision = "average_precision"
 
 
 class ReachOption(StrEnum):

@@ -17,6 +17,7 @@ from pdgnn.cli.options import (
     Device,
     GraphArgument,
     MaxGbOption,
+    Metric,
     ReachOption,
     RootOption,
     max_bytes_of,
@@ -41,16 +42,6 @@ class Precision(StrEnum):
     tf32 = "tf32"
     bfloat16 = "bfloat16"
     float64 = "float64"
-
-
-class Metric(StrEnum):
-    """By what runs are scored."""
-
-    accuracy = "accuracy"
-    balanced_accuracy = "balanced_accuracy"
-    macro_f1 = "macro_f1"
-    roc_auc = "roc_auc"
-    average_precision = "average_precision"
 
 
 def _print_models(wanted: bool) -> None:

@@ -4,7 +4,9 @@
   the SHA-256 of every other file that is read back;
 - ``model.safetensors``: the weights and arrays of all members; ``*.txt``: boosted trees;
 - ``predictions.parquet``: the nodes that it was fitted on, and the probabilities of each;
-- ``metrics.json``: the estimate, the leaderboard and the dial; ``README.md``: the model card.
+- ``metrics.json``: the estimate, the leaderboard and the dial; ``README.md``: the model card;
+
+- ``report.html``: the page.
 
 The folder is written under another name and renamed when it is whole.
 """
@@ -15,8 +17,6 @@ import hashlib
 import json
 import math
 import platform
-import secrets
-import shutil
 from dataclasses import asdict
 from importlib.metadata import version
 from os import PathLike
@@ -32,6 +32,8 @@ from pdgnn.estimator.members import Member
 from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.scores import Estimate
 from pdgnn.estimator.tabular import TabularModel
+from pdgnn.io.atomic import replacing_folder
+from pdgnn.io.write import check_output_folder
 
 if TYPE_CHECKING:
     from pdgnn.estimator.classifier import PDClassifier
@@ -53,32 +55,18 @@ VERSIONS = ("pdgnn", "numpy", "scipy", "scikit-learn", "lightgbm", "torch", "tor
 FACTS = ("model_", "alpha_", "gamma_", "depth_", "rewired_", "metric_", "notes_")
 
 
-def save_classifier(clf: PDClassifier, folder: str | PathLike[str], *, force: bool = False) -> None:
-    """Write the folder. One that is there is replaced if it is a model's and `force` is given."""
-    target = Path(folder)
-    check_target(target, force=force)
-    partial = target.with_name(f".pdgnn-{secrets.token_hex(6)}")
-    try:
-        partial.mkdir(parents=True)
+def save_classifier(
+    clf: PDClassifier, folder: str | PathLike[str], *, force: bool = False, page: str | None = None
+) -> None:
+    """Write the folder, and `page` as its ``report.html``.
+
+    One that is there is replaced if it is a model's and `force` is given.
+    """
+    target = check_output_folder(folder, force=force)
+    with replacing_folder(target) as partial:
         _write(clf, partial)
-        if target.exists():
-            shutil.rmtree(target)
-        partial.replace(target)
-    except OSError as e:
-        raise InputError(f"{target}: cannot be written: {e.strerror or e}") from e
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def check_target(target: Path, *, force: bool) -> None:
-    """An error if the folder cannot or must not be written."""
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError(f"{target} is not a folder; name one that is not there yet")
-    if target.exists() and any(target.iterdir()):
-        if not (target / CONFIG).is_file():
-            raise InputError(f"{target} holds other files; name a folder that is not there yet")
-        if not force:
-            raise InputError(f"{target} holds a model already; use --force to replace it")
+        if page is not None:
+            (partial / "report.html").write_text(page, encoding="utf-8")
 
 
 def _write(clf: PDClassifier, folder: Path) -> None:
@@ -115,8 +103,7 @@ def _write(clf: PDClassifier, folder: Path) -> None:
         "encoder": None if clf.encoder_ is None else clf.encoder_.to_dict(),
         "features": clf.n_features_in_,
         "facts": {name: getattr(clf, name) for name in FACTS},
-        "id_name": clf.id_name_,
-        "label_name": clf.label_name_,
+        "columns": dict(zip(("id", "label", "drop"), clf.columns_, strict=True)),
         "members": members,
     }
     config["files"] = {
@@ -220,7 +207,8 @@ def _read(path: Path, config: dict[str, Any]) -> PDClassifier:
     clf.n_features_in_ = int(config["features"])
     for name in FACTS:
         setattr(clf, name, config["facts"][name])
-    clf.id_name_, clf.label_name_ = config["id_name"], config["label_name"]
+    columns = config["columns"]
+    clf.columns_ = columns["id"], columns["label"], tuple(columns["drop"])
     nodes = pq.read_table(path / NODES)
     clf.ids_ = nodes.column("id").to_numpy(zero_copy_only=False)
     clf.proba_ = np.stack([nodes.column(f"p{c}") for c in range(len(clf.classes_))], axis=1)

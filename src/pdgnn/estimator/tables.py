@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from copy import copy
 from os import PathLike
 from typing import Any
 
@@ -171,9 +172,12 @@ def _of_data(data: Any, wanted: Wanted, split: int) -> NodeTable:
     wanted.refuse_columns()
     if not hasattr(data, "edge_index"):
         raise InputError(f"this {type(data).__name__} has no edge_index; give a plain Data")
+    x, y = getattr(data, "x", None), getattr(data, "y", None)
+    if x is None and y is not None and "num_nodes" not in data:  # PyG would count edges' ends
+        data = copy(data)
+        data.num_nodes = len(y)
     graph = Graph.from_data(data)
     n = graph.num_nodes
-    x, y = getattr(data, "x", None), getattr(data, "y", None)
     masks = {p: _mask(_numpy(data[f"{p}_mask"]), p, n) for p in SPLITS if f"{p}_mask" in data}
     table = NodeTable(
         name=str(getattr(data, "name", None) or "data"),

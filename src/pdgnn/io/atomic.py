@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from pdgnn.errors import InputError
 
-__all__ = ["open_lock", "replacing"]
+__all__ = ["open_lock", "replacing", "replacing_folder"]
 
 
 @contextmanager
@@ -40,6 +41,37 @@ def replacing(path: str | PathLike[str], *, follow: bool = False) -> Iterator[Pa
         raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: str | PathLike[str]) -> Iterator[Path]:
+    """A temporary folder to write to instead of `path`, in the same manner.
+
+    A folder that is there already is replaced on success, with all that is in it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing_folder(Path(folder, "model")) as partial:
+    ...         _ = Path(partial, "a.txt").write_text("whole")
+    ...     [file.relative_to(folder).as_posix() for file in Path(folder).rglob("*")]
+    ['model', 'model/a.txt']
+    """
+    target = Path(path).resolve()  # "." has no name to put another beside
+    partial = target.with_name(f".pdgnn-{secrets.token_hex(6)}")
+    old = target.with_name(f".pdgnn-{secrets.token_hex(6)}")
+    try:
+        partial.mkdir()
+        yield partial
+        if target.exists():
+            target.replace(old)
+        partial.replace(target)
+    except OSError as e:
+        raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
+    finally:
+        if old.exists() and not target.exists():  # the new one could not take its place
+            old.replace(target)
+        for folder in (partial, old):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -135,16 +135,14 @@ def check_labels(labels: NDArray[np.object_], split: NDArray[np.int8] | None) ->
     Without a split every class needs two nodes, one to learn from and one to validate on.
     """
     known = np.array([label is not None for label in labels], dtype=bool)
-    if split is not None:
-        if not (known & (split == 0)).any():
-            raise InputError("no node of the split's train part has a label; label some of them")
-        known &= split == 0
-    counts = Counter(labels[known].tolist())
+    part = "" if split is None else " of the split's train part"
+    counts = Counter(labels[known if split is None else known & (split == 0)].tolist())
     if not counts:
-        raise InputError("no node has a label; give some nodes one to learn from")
+        raise InputError(f"no node{part} has a label; give some nodes one to learn from")
     if len(counts) == 1:
-        only = shown(counts)
-        raise InputError(f"all labels are of one class, {only}; give nodes of at least two classes")
+        raise InputError(
+            f"all labels{part} are of one class, {shown(counts)}; give nodes of at least two"
+        )
     if len(counts) > MOST_CLASSES:
         raise InputError(
             f"there are {len(counts):,} different labels; at most {MOST_CLASSES:,} are learnt"

@@ -136,6 +136,7 @@ def given_columns(rows: Any, wanted: Wanted, ids: Any = None) -> GivenColumns:
     ids = decoded(ids)
     if len(ids) == 0:
         raise InputError("there are no nodes in it, only the names of columns; give some rows")
+    keys = check_unique(ids)
     label_name = _label_name(kept, wanted)
     split_name = next((name for name in kept if name.lower() == "split"), None)
     labels = None if label_name is None else labels_of_column(rows.column(label_name), label_name)
@@ -145,7 +146,7 @@ def given_columns(rows: Any, wanted: Wanted, ids: Any = None) -> GivenColumns:
     rest = [name for name in kept if name not in (id_name, label_name, split_name)]
     return GivenColumns(
         ids=ids_as_given(ids),
-        keys=check_unique(ids),
+        keys=keys,
         features=_features(rows.select(rest)) if rest else None,
         labels=labels,
         split=split,

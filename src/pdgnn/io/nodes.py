@@ -8,6 +8,7 @@ without a label are fine; an edge to a node without a row is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -102,9 +103,10 @@ def _from_files(edges: Path, nodes: Path, limit: int, wanted: Wanted) -> NodeTab
     with naming(nodes):
         if file_suffix(nodes, TABLES) == ".parquet":
             rows = parquet.named_rows(nodes, limit, lambda schema: _kept(schema, wanted))
+            given = given_columns(rows, replace(wanted, drop=()))
+            given.dropped = wanted.drop
         else:
-            rows = text.named_rows(nodes, limit)
-        given = given_columns(rows, wanted)
+            given = given_columns(text.named_rows(nodes, limit), wanted)
     with naming(edges):
         read = parquet if file_suffix(edges, TABLES) == ".parquet" else text
         ends, weights = edge_columns(*read.edge_rows(edges, limit))

@@ -1,0 +1,60 @@
+"""A fitted classifier as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pdgnn.report.escape import one_line
+from pdgnn.report.training import METRIC_NAMES
+
+__all__ = ["fitted_text"]
+
+ROWS = 8
+"""Of the leaderboard, those that are shown."""
+
+
+def fitted_text(classifier: Any) -> RenderableType:
+    """The leaderboard of a fitted `PDClassifier`, and its score beside those without the graph."""
+    found = classifier.estimate_
+    metric = METRIC_NAMES.get(found.metric, found.metric)
+    board = _table("tried", f"validation {metric}", "seconds")
+    for row in classifier.leaderboard_[:ROWS]:
+        board.add_row(one_line(row["name"]), _percent(row["val"]), f"{row['seconds']:.1f}")
+    scores = _table("on nodes that took no part in choosing", metric, "95% interval")
+    measured = {"this model": (found.score, found.low, found.high), **found.baselines}
+    for name, (score, low, high) in measured.items():
+        scores.add_row(name, _percent(score), f"{_percent(low)} to {_percent(high)}")
+    more = len(classifier.leaderboard_) - ROWS
+    return Group(
+        Text(one_line(f"{classifier.table_.name}: {classifier.model_}"), style="bold"),
+        Padding(board, (0, 0, 0, 2)),
+        *([Padding(Text(f"and {more} more", style="dim"), (0, 0, 0, 2))] if more > 0 else []),
+        Text(),
+        Padding(scores, (0, 0, 0, 2)),
+        *(Padding(Text(line), (0, 0, 0, 2)) for line in _remarks(found)),
+    )
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left", no_wrap=True)
+    return table
+
+
+def _percent(score: float) -> str:
+    return "none" if score != score else f"{100 * score:.2f}"  # noqa: PLR0124 (nan)
+
+
+def _remarks(found: Any) -> Iterator[str]:
+    yield one_line(f"Measured on {found.n:,} nodes: {found.how}.")
+    if found.helps:
+        yield "The graph helps: the model is better than those that do not see the edges."
+    else:
+        yield "The graph does not help: a model that does not see the edges is as good."
