@@ -18,7 +18,7 @@ from pdgnn.report.escape import one_line
 __all__ = ["confusion_table", "interval_rows", "line_chart", "percent", "reliability", "text"]
 
 WIDTH, HEIGHT = 360, 230
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 14, 44
+LEFT, RIGHT, TOP, BOTTOM = 46, 20, 14, 46
 MOST_CLASSES = 14
 DEEP = 0.55
 """Share from which a cell is so dark that its number is written in the page's own colour."""
@@ -169,7 +169,7 @@ def _svg(body: str, said: str, *, across: str, up: str, percents: bool = False) 
         f"{percent(x, 0) if percents else f'{x:g}'}</text>"
         for x in (0, 0.25, 0.5, 0.75, 1)
     )
-    label = f'<text class="name" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">'
+    label = f'<text class="name" x="{_across(0.5):.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
     return (
         f'<figure class="chart"><figcaption>{escape(up)} over {escape(across)}</figcaption>'
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(said)}">'

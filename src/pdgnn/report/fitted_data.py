@@ -99,8 +99,8 @@ def calibration(proba: Floats, truth: Ints) -> dict[str, Any]:
 def sample_nodes(y: Ints, pool: Ints, always: Ints, most: int = MOST_NODES) -> Ints:
     """At most `most` of `pool`, ascending: each class, and the unlabelled, in proportion.
 
-    A class has at least 20 of its nodes, or all of them; `always` are among them whatever else.
-    Classes beyond what fits are cut short at random.
+    A class is meant to have at least 20 of its nodes, or all of them; where that is more than
+    `most` in all, every class gives way in proportion. `always` are in the sample in any case.
 
     >>> sample_nodes(np.array([0] * 90 + [1] * 10), np.arange(100), np.array([7]), 10).size
     10

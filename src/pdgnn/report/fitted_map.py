@@ -1,7 +1,7 @@
 """The spectral embedding along γ, as the page of a fitted classifier draws it.
 
 Of the largest component (or of a connected part of it, where the work would be too much), φ¹ and φ²
-at γ = 0, 0.1, ..., 1, each turned to match the one before, so that points move and do not jump.
+at γ = 0, 0.1, ..., 1 (0, 0.2, ..., 1), each turned to match the one before, so that points move and do not jump.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from pdgnn.spectrum import eigenpairs_path
 
 __all__ = ["EmbeddingPath", "aligned", "compressed", "connected_part", "embedding_path", "map_data"]
 
-STEPS = 11
-MOST_WORK = 75_000
-"""Nodes and edges of what is solved at every γ: about 4 s for all of them on one core."""
+WORK = {40_000: 11, 80_000: 6}
+"""How many γ are solved for a component of up to so many nodes and edges: 2 to 4 s on one core."""
 MOST_PART = 6_000
 """Nodes of the part that is solved where the largest component is more than that."""
 GRID = 1000
@@ -59,11 +58,11 @@ def embedding_path(
 
     A part of a large component is grown from the node `start`, where it lies in it.
     """
-    nodes, partial = _to_solve(g, start)
+    nodes, steps, partial = _to_solve(g, start)
     if nodes.size < 3:
         return None, "No part of the graph has three joined nodes, so there is nothing to embed."
     graph = g if nodes.size == g.num_nodes else Graph(g._adjacency[nodes][:, nodes])
-    gammas = sorted({*(i / (STEPS - 1) for i in range(STEPS)), float(gamma)})
+    gammas = sorted({*(i / (steps - 1) for i in range(steps)), float(gamma)})
     try:
         spectra = eigenpairs_path(graph, gammas, k=2)
     except ConvergenceError as e:
@@ -75,18 +74,20 @@ def embedding_path(
     return EmbeddingPath(gammas, chosen, nodes, graph, found, gradient, partial), ""
 
 
-def _to_solve(g: Graph, start: int | None) -> tuple[NDArray[np.int64], bool]:
-    """The nodes of the largest component, or of a part of it, and which of the two."""
+def _to_solve(g: Graph, start: int | None) -> tuple[NDArray[np.int64], int, bool]:
+    """The nodes of the largest component or a part of it, the number of γ, and whether a part."""
     nodes = np.flatnonzero(g.components == np.bincount(g.components).argmax())
     edges = int(np.diff(g._adjacency.indptr)[nodes].sum()) // 2
-    if nodes.size + edges <= MOST_WORK:
-        return nodes, False
+    for most, steps in WORK.items():
+        if nodes.size + edges <= most:
+            return nodes, steps, False
+    most, steps = next(iter(WORK.items()))
     first = start if start is not None and g.components[start] == g.components[nodes[0]] else None
     rng = np.random.default_rng(0)
     part = connected_part(g, int(rng.choice(nodes)) if first is None else first, MOST_PART)
-    while part.size > 3 and part.size + g._adjacency[part][:, part].nnz // 2 > MOST_WORK:
+    while part.size > 3 and part.size + g._adjacency[part][:, part].nnz // 2 > most:
         part = part[: part.size // 2]
-    return np.sort(part), True
+    return np.sort(part), steps, True
 
 
 def connected_part(g: Graph, start: int, most: int) -> NDArray[np.int64]:
@@ -132,19 +133,22 @@ def aligned(phi: NDArray[np.float64], fixed: int) -> NDArray[np.float64]:
 
 
 def compressed(positions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole coordinates from −1000 to 1000: the distance r from the middle becomes asinh(r / r̃).
+    """Whole coordinates: the distance r from zero becomes asinh(r / r̃), in the same direction.
 
-    r̃ is the median of r. Near the middle this is linear and far away logarithmic, as at small γ
-    the first eigenvectors of many graphs put a few nodes far from all others. Directions stay.
+    r̃ is the median of r. Near zero this is linear and far away logarithmic, as at small γ the
+    first eigenvectors of many graphs put a few nodes far from all others. Then each coordinate is
+    stretched to reach from −1000 to 1000.
 
     >>> compressed(np.array([[0.0, 0.0], [3.0, 4.0], [30.0, 40.0]])).tolist()
-    [[0, 0], [176, 235], [600, 800]]
+    [[-1000, -1000], [-412, -412], [1000, 1000]]
     """
-    r = np.linalg.norm(positions, axis=1)
+    r = np.linalg.norm(positions, axis=1, keepdims=True)
     middle = float(np.median(r)) or float(r.max()) or 1.0
-    near = np.arcsinh(r / middle)
-    scale = near / (np.where(r > 0, r, 1.0) * (near.max() or 1.0))
-    return np.rint(GRID * positions * scale[:, None]).astype(np.int64)
+    near = positions * np.arcsinh(r / middle) / np.where(r > 0, r, 1.0)
+    low, high = near.min(axis=0), near.max(axis=0)
+    return np.rint(
+        GRID * (2.0 * (near - low) / np.where(high > low, high - low, 1.0) - 1.0)
+    ).astype(np.int64)
 
 
 def map_data(path: EmbeddingPath, order: NDArray[np.int64]) -> dict[str, Any]:

@@ -77,7 +77,9 @@ def graph(facts: Facts) -> str:
         "labelled nodes": f"{int((y >= 0).sum()):,}",
         "features": f"{facts.clf.x_.shape[1]:,}",
     }
-    tiles = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in numbers.items())
+    tiles = "".join(
+        f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in numbers.items()
+    )
     return (
         f'<dl class="tiles">{tiles}</dl>{_pieces(sizes, g.num_nodes)}{_homophily(facts)}'
         f"<h3>Class balance</h3>{_balance(facts)}"
@@ -87,7 +89,7 @@ def graph(facts: Facts) -> str:
 
 def _pieces(sizes: dict[str, int], nodes: int) -> str:
     if sizes["count"] == 1:
-        return "<p>All nodes hang together.</p>"
+        return "<p>The graph is connected: every node can be reached from every other.</p>"
     alone = f" {sizes['isolated']:,} nodes have no edges at all." if sizes["isolated"] else ""
     share = percent(sizes["largest"] / nodes, 0)
     return (
@@ -180,7 +182,9 @@ def _settings(value: Any) -> str:
         return "" if value is None else str(value)
     symbols = {"alpha": "α", "gamma": "γ", "weight_decay": "weight decay"}
     return ", ".join(
-        f"{symbols.get(str(k), k)} {v:g}" if isinstance(v, float) else f"{symbols.get(str(k), k)} {v}"
+        f"{symbols.get(str(k), k)} {v:g}"
+        if isinstance(v, float)
+        else f"{symbols.get(str(k), k)} {v}"
         for k, v in value.items()
     )
 
@@ -234,7 +238,7 @@ def mistakes(facts: Facts) -> str:
         f"<div><h3>Class by class</h3>{table}"
         "<p class=quiet>Precision: of the nodes predicted so, the share that are. Recall: of the "
         "nodes that are, the share predicted so. F1: their harmonic mean.</p></div></div>"
-        f"<h3>Can its probabilities be believed?</h3>{_calibrated(facts.reliability)}"
+        f"<h3>Can its probabilities be trusted?</h3>{_calibrated(facts.reliability)}"
     )
 
 
@@ -245,7 +249,7 @@ def _calibrated(found: dict[str, Any]) -> str:
         n * (p - right)
         for p, right, n in zip(found["stated"], found["right"], found["count"], strict=True)
     )
-    side = "It claims more than it keeps." if lean > 0 else "It is better than it claims."
+    side = "It is overconfident." if lean > 0 else "It is underconfident."
     return (
         f'<div class="charts">{reliability(found)}<p>Stated probability and share of right '
         f"predictions differ by {error:.1f} points on average: it is {word} calibrated."
@@ -283,14 +287,16 @@ aria-label="Spectral embedding of the graph; points are nodes"></canvas>
 <p class="quiet">Each point is a node, placed by the first two eigenvectors of L^(α,γ) at
 α = {facts.alpha:g}; nodes near each other here are near each other for diffusion. At γ =
 {facts.gamma:g} the axes are φ¹ and φ²; at other γ the picture is turned to match. Distances from
-the middle are compressed (asinh). The star is the gradient node, the greatest entry of φ¹.</p>"""
+zero are compressed (asinh). The star is the gradient node, the greatest entry of φ¹.</p>"""
 
 
 def _search(facts: Facts) -> str:
     rewired = ""
     if isinstance(facts.used, RewiredGraph):
-        rewired = f" The model is rewired: {facts.used.added.shape[1]:,} edges lead to gradient nodes."
-    return f"""<label for="search">Find a node by its {text(facts.clf.table_.id_name)}</label>
+        rewired = (
+            f" The model is rewired: {facts.used.added.shape[1]:,} edges lead to gradient nodes."
+        )
+    return f"""<label for="search">Find a node by its id (column “{text(facts.clf.table_.id_name)}”)</label>
 <div class="search"><input id="search" type="text" role="combobox" autocomplete="off"
 spellcheck="false" aria-expanded="false" aria-controls="found" aria-autocomplete="list"
 placeholder="type, or click a point">
@@ -311,6 +317,7 @@ def _sampled(facts: Facts) -> str:
     if facts.path is not None and facts.path.partial:
         said += (
             f" The graph is too large to embed in a few seconds: the map is that of a connected "
-            f"part of {facts.path.nodes.size:,} nodes, solved by itself, and the nodes are of it."
+            f"part of {facts.path.nodes.size:,} nodes, solved by itself, and the nodes on this page "
+            "are of that part."
         )
     return said

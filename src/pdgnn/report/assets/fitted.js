@@ -115,22 +115,23 @@ function star(c, x, y, r) {
   c.closePath();
 }
 function axes(c, w, h) {
-  c.strokeStyle = ink("rule");
+  const end = 40;
+  c.strokeStyle = c.fillStyle = ink("quiet");
   c.lineWidth = 1;
   c.beginPath();
-  c.moveTo(MARGIN / 2, h / 2); c.lineTo(w - MARGIN / 2, h / 2);
-  c.moveTo(w / 2, MARGIN / 2); c.lineTo(w / 2, h - MARGIN / 2);
+  c.moveTo(8, h - end); c.lineTo(8, h - 8); c.lineTo(end, h - 8);
+  c.moveTo(5, h - end + 5); c.lineTo(8, h - end); c.lineTo(11, h - end + 5);
+  c.moveTo(end - 5, h - 11); c.lineTo(end, h - 8); c.lineTo(end - 5, h - 5);
   c.stroke();
-  c.fillStyle = ink("quiet");
-  c.font = "12px system-ui, sans-serif";
-  const turned = at === map.chosen ? "" : " (turned)";
-  c.textAlign = "right"; c.fillText("φ¹" + turned, w - 8, h / 2 - 6);
-  c.textAlign = "left"; c.fillText("φ²" + turned, w / 2 + 6, 16);
+  c.font = "13px system-ui, sans-serif";
+  const turned = at === map.chosen ? "" : ", turned";
+  c.fillText("φ¹" + turned, end + 4, h - 4);
+  c.fillText("φ²" + turned, 4, h - end - 6);
 }
 function rewiredEdges(c) {
   const hub = map.gradient[at], joined = new Set(map.joined[at]), [x, y] = screen(hub);
   c.strokeStyle = ink("rewired");
-  c.globalAlpha = Math.min(0.5, 0.04 + 30 / count);
+  c.globalAlpha = Math.min(0.5, 0.02 + 25 / count);
   c.lineWidth = 0.7;
   c.beginPath();
   for (let i = 0; i < count; i++) {
@@ -266,7 +267,7 @@ function confidence(p) {
 }
 function bar(share, kind = "") {
   const inner = make("i"), gauge = make("span", { class: `gauge ${kind}`, "aria-hidden": true }, inner);
-  inner.style.width = percent(Math.min(share, 1), 1);
+  inner.style.width = `${(100 * Math.min(share, 1)).toFixed(1)}%`;
   return gauge;
 }
 function line(n, share, shown, kind, note) {
@@ -372,6 +373,9 @@ search.addEventListener("keydown", (event) => {
 
 if (map) startMap();
 themed(remembered());
-if (detailed) select(map ? map.points[map.gradient[at]] : 0);
+if (detailed) { /* an example: a node that was to be predicted, where there is one with edges */
+  const joined = (n) => nodes.count[n] > 0, all = [...Array(detailed).keys()];
+  select(all.find((n) => nodes.label[n] < 0 && joined(n)) ?? all.find(joined) ?? 0);
+}
 state.ready = "true";
 })();
