@@ -64,7 +64,9 @@ def test_the_estimate_is_the_score_on_the_test_part():
     assert e.low <= e.score <= e.high
     assert {"majority class", "logistic regression", "MLP"} <= e.baselines.keys()
     majority = np.bincount(data.y[~test]).argmax()
-    assert e.baselines["majority class"][0] == pytest.approx((data.y.numpy()[test] == majority).mean())
+    assert e.baselines["majority class"][0] == pytest.approx(
+        (data.y.numpy()[test] == majority).mean()
+    )
 
 
 def test_labels_of_the_test_part_change_nothing():

@@ -103,10 +103,12 @@ def fit_command(
     pdgnn fit minesweeper --split 3 -o model
     """
     with wrapped_errors():
-        from pdgnn.io.write import check_output_folder
+        from pdgnn.estimator.saved import check_target
+        from pdgnn.io.write import check_place
 
         limit = max_bytes_of(max_gb)
-        check_output_folder(output, force=force)
+        check_target(output, force=force)
+        check_place(output)
         from pdgnn.estimator.classifier import PDClassifier
         from pdgnn.io.nodes import read_nodes
         from pdgnn.report.fitted_text import fitted_text

@@ -71,13 +71,12 @@ def predict_command(
             table = None
             if edges is not None:
                 now(f"reading {nodes or edges}")
-                id_name, label, dropped = classifier.columns_
                 table = read_nodes(
                     edges,
                     nodes,
-                    id=None if nodes is None else id_name,
-                    label=label,
-                    drop=dropped,
+                    id=classifier.id_name_,
+                    label=classifier.label_name_,
+                    drop=classifier.dropped_,
                     root=root,
                     max_bytes=limit,
                     fitted=True,

@@ -29,7 +29,7 @@ def model_card(clf: PDClassifier) -> str:
         for row in clf.leaderboard_[:ROWS]
     )
     notes = "".join(f"- {_cell(note)}\n" for note in clf.notes_) or "- none\n"
-    return f"""# Node classifier ({_cell(clf.columns_[1])})
+    return f"""# Node classifier ({_cell(clf.label_name_)})
 
 Made by pdgnn {__version__}. It predicts the class of a node from its features and its place in the
 graph. Load it with `pdgnn.PDClassifier.load("folder")`, or call `pdgnn predict folder -o out.csv`.

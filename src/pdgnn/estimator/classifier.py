@@ -132,18 +132,22 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if data is None and not given:
             return self.proba_.copy()
-        table = as_node_table(data, fitted=True, **given)
-        return self._proba_of(table)
+        return self._proba_of(self._table_like_fitted(data, **given))
 
     def score(self, data: Any, y: Any = None, **given: Any) -> float:
         """The metric on the labelled nodes of another graph."""
         check_is_fitted(self)
-        table = as_node_table(data, y, fitted=True, **given)
+        table = self._table_like_fitted(data, y, **given)
         if table.labels is None:
             raise InputError("there are no labels to score against; give y, or label=")
         proba, codes = self._proba_of(table), self._codes(table.labels)
         known = codes >= 0
         return score(proba[known], codes[known], self.metric_)
+
+    def _table_like_fitted(self, data: Any, y: Any = None, **given: Any) -> NodeTable:
+        """Another graph, in which columns are called and dropped as they were in `fit`."""
+        usual = {"id": self.id_name_, "label": self.label_name_, "drop": self.dropped_}
+        return as_node_table(data, y, fitted=True, **usual | given)
 
     def save(self, folder: str | PathLike[str], *, force: bool = False) -> None:
         """Keep the model in a folder of its own, with a page that says why: ``report.html``.
@@ -188,7 +192,8 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.y_ = self._codes(table.labels)
         self.notes_: list[str] = []
         self.table_ = table
-        self.ids_, self.columns_ = table.ids, (table.id_name, table.label_name, table.dropped)
+        self.ids_, self.dropped_ = table.ids, table.dropped
+        self.id_name_, self.label_name_ = table.id_name, table.label_name
         self.encoder_: ColumnEncoder | None = None
         if table.features is None:
             self.x_ = structural_features(table.graph)

@@ -103,7 +103,9 @@ def _write(clf: PDClassifier, folder: Path) -> None:
         "encoder": None if clf.encoder_ is None else clf.encoder_.to_dict(),
         "features": clf.n_features_in_,
         "facts": {name: getattr(clf, name) for name in FACTS},
-        "columns": dict(zip(("id", "label", "drop"), clf.columns_, strict=True)),
+        "id_name": clf.id_name_,
+        "label_name": clf.label_name_,
+        "dropped": list(clf.dropped_),
         "members": members,
     }
     config["files"] = {
@@ -207,8 +209,8 @@ def _read(path: Path, config: dict[str, Any]) -> PDClassifier:
     clf.n_features_in_ = int(config["features"])
     for name in FACTS:
         setattr(clf, name, config["facts"][name])
-    columns = config["columns"]
-    clf.columns_ = columns["id"], columns["label"], tuple(columns["drop"])
+    clf.id_name_, clf.label_name_ = config["id_name"], config["label_name"]
+    clf.dropped_ = tuple(config["dropped"])
     nodes = pq.read_table(path / NODES)
     clf.ids_ = nodes.column("id").to_numpy(zero_copy_only=False)
     clf.proba_ = np.stack([nodes.column(f"p{c}") for c in range(len(clf.classes_))], axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -144,10 +145,18 @@ def _of_tables(nodes: Any, edges: Any, y: Any, wanted: Wanted) -> NodeTable:
         check_names(names)
         pairs = pa.table({name: decoded(pairs.column(name)) for name in names})
         return given.with_edges("table", *edge_columns(pairs, names))
-    numbers = np.arange(rows.num_rows)
-    has_id = wanted.id is not None or any(n.lower() == "id" for n in rows.column_names)
-    given = given_columns(rows, wanted, None if has_id else _column(numbers))
+    given = given_columns(rows, wanted, _row_numbers(rows, wanted))
     return given.with_graph("table", as_graph(edges, rows.num_rows, given.ids))
+
+
+def _row_numbers(rows: Any, wanted: Wanted) -> Any:
+    """The ids of a table without a column of them; None where there is one, or should be."""
+    names = rows.column_names
+    if wanted.id in names or any(name.lower() == "id" for name in names):
+        return None
+    if wanted.id is not None and not wanted.fitted:
+        return None
+    return _column(np.arange(rows.num_rows))
 
 
 def _column(values: Any) -> Any:
@@ -307,8 +316,9 @@ def _of_frame(frame: Any, y: Any, edges: Any, wanted: Wanted) -> NodeTable:
     rows = as_arrow(frame, "data")
     n = rows.num_rows
     column = wanted.label if y is None else None
-    ids = None if wanted.id is not None else _column(np.arange(n))
-    given = given_columns(rows, Wanted(wanted.id, column, wanted.drop, True), ids)
+    given = given_columns(
+        rows, replace(wanted, label=column, fitted=True), _row_numbers(rows, wanted)
+    )
     if y is not None:
         given.labels = _labels(y, n)
     table = given.with_graph("table", as_graph(edges, n, given.ids))

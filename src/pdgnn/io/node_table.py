@@ -131,7 +131,7 @@ def given_columns(rows: Any, wanted: Wanted, ids: Any = None) -> GivenColumns:
     if ids is None:
         id_name = _named(kept, wanted.id, "id")
         ids = rows.column(id_name)
-    elif wanted.id is not None:
+    elif wanted.id is not None and not wanted.fitted:
         raise InputError(f"the ids are not a column here; leave id={wanted.id!r} (--id) out")
     ids = decoded(ids)
     if len(ids) == 0:

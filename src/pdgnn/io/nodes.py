@@ -50,8 +50,8 @@ def read_nodes(
 
     `id` and `label` name columns; by default those called "id" and "label". The columns `drop` are
     left out. A file that holds more than `max_bytes` is refused, as in
-    :func:`pdgnn.io.read_graph_file`. For a model that is `fitted` already, the label and the
-    columns to drop may be missing, and what labels there are is not checked.
+    :func:`pdgnn.io.read_graph_file`. For a model that is `fitted` already, `id`, `label` and `drop`
+    may name columns that are not there, and what labels there are is not checked.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

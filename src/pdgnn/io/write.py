@@ -18,7 +18,7 @@ from pdgnn.graph import Graph
 from pdgnn.io.atomic import replacing
 from pdgnn.io.sources import Source
 
-__all__ = ["GRAPH_SUFFIXES", "check_output", "check_output_folder", "write_graph"]
+__all__ = ["GRAPH_SUFFIXES", "check_output", "check_place", "write_graph"]
 
 
 def check_output(
@@ -36,45 +36,21 @@ def check_output(
         raise InputError(f"{path}: this is a folder; name a file in it")
     if path.exists() and not force:
         raise InputError(f"{path}: the file exists; name another, or replace it with --force")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise InputError(f"{path}: cannot be written: {path.parent} is a file, not a folder")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: cannot be written: its folder is read-only")
+    check_place(path)
     return path
 
 
-def check_output_folder(path: str | PathLike[str], *, force: bool = False) -> Path:
-    """`path` if the folder of a model can be written there; the folder that it is in is made.
-
-    Nothing may be there; with `force` the folder of another model may be, and nothing else.
-    """
-    path = Path(path)
-    if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise InputError(f"{path}: this is a file or a link; name a folder that is not there yet")
-    if path.exists() and not force:
-        raise InputError(f"{path}: the folder exists; name another, or replace it with --force")
-    if path.exists() and not _is_model(path):
-        raise InputError(f"{path}: this folder holds no model of pdgnn, and is not replaced")
+def check_place(path: Path) -> None:
+    """An error if nothing can be written at `path`; the folder that it is in is made."""
     above = path.resolve().parent
+    if above.exists() and not above.is_dir():
+        raise InputError(f"{path}: cannot be written: {path.parent} is a file, not a folder")
     try:
         above.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
     if not os.access(above, os.W_OK | os.X_OK):
         raise InputError(f"{path}: cannot be written: its folder is read-only")
-    return path
-
-
-def _is_model(folder: Path) -> bool:
-    config = folder / "config.json"
-    if not config.is_file():
-        return False
-    with config.open("rb") as file:
-        return b"pdgnn" in file.read(1 << 16)
 
 
 def write_graph(source: Source, path: str | PathLike[str], *, force: bool = False) -> None:
