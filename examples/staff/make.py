@@ -14,12 +14,15 @@ import numpy as np
 from pdgnn.datasets import load
 
 ROLES = ("design", "engineering", "finance", "sales", "support")
+GRAPH = (
+    "synthetic:num_nodes=900,num_classes=5,homophily=0.05,edges_per_node=8,feature_std=0.9,seed=11"
+)
 SITES = ("north", "south", "west")
 
 
 def main() -> None:
     """Write both files."""
-    data = load("synthetic:num_nodes=900,num_classes=5,homophily=0.15,seed=11")
+    data = load(GRAPH)
     x, y, rng = data.x.numpy(), data.y.numpy(), np.random.default_rng(11)
     numbers = rng.permutation(9000)[:900] + 1000
     names = [f"P{number}" for number in numbers]
