@@ -22,8 +22,12 @@ __all__ = ["BoostedTrees", "fit_trees", "rounds_and_rate"]
 
 Floats = NDArray[np.float64]
 ROUNDS, RATE = 120, 0.06
-LARGE = 2e8
-"""Rows × features × trees of a round beyond which there are fewer rounds, at a higher rate."""
+BOOSTERS = 2
+"""Of different seeds, averaged."""
+COLUMNS = 100
+"""About so many features are offered to a tree, and half of these to each of its splits."""
+LARGE = 1e9
+"""Rows × features × trees beyond which there are fewer rounds, at a higher rate."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,10 @@ def fit_trees(
         "learning_rate": rate,
         "num_leaves": 15,
         "lambda_l2": 1.0,
+        "extra_trees": True,
+        "feature_fraction": min(1.0, max(0.2, COLUMNS / x.shape[1])),
         "feature_fraction_bynode": 0.5,
+        "max_bin": 63,
         "min_child_samples": min(20, max(2, len(x) // 20)),
         "deterministic": True,
         "force_row_wise": True,
@@ -83,10 +90,9 @@ def fit_trees(
         "verbosity": -1,
     }
     boosters = []
-    for place, extra in enumerate((False, True)):
-        params = shared | {"seed": 2 * seed + place, "extra_trees": extra}
-        data = lgb.Dataset(x, y, weight=sample_weight, params={"verbosity": -1})
-        boosters.append(lgb.train(params, data, rounds))
+    for place in range(BOOSTERS):
+        params = shared | {"seed": BOOSTERS * seed + place}
+        boosters.append(lgb.train(params, lgb.Dataset(x, y, weight=sample_weight), rounds))
     return BoostedTrees(boosters, num_classes, threads)
 
 
@@ -96,9 +102,10 @@ def rounds_and_rate(num_rows: int, num_features: int, num_classes: int) -> tuple
     >>> rounds_and_rate(445, 306, 5), rounds_and_rate(25_000, 300, 10)
     ((120, 0.06), (40, 0.18))
     """
-    work = num_rows * num_features * (1 if num_classes == 2 else num_classes) * ROUNDS
+    trees = ROUNDS * (1 if num_classes == 2 else num_classes)
+    work = num_rows * min(num_features, COLUMNS) * trees
     rounds = round(ROUNDS * min(1.0, max(1 / 3, LARGE / work)))
-    return rounds, RATE * ROUNDS / rounds
+    return rounds, RATE * (ROUNDS / rounds)
 
 
 def _booster(text: str, num_features: int, num_classes: int) -> lgb.Booster:
