@@ -40,7 +40,12 @@ class TabularModel:
     learner: LogisticRegression | BoostedTrees | None  # None where only one class is present
 
     def predict_proba(
-        self, graph: Graph, x: NDArray[Any], *, cache: FeatureCache | None = None
+        self,
+        graph: Graph,
+        x: NDArray[Any],
+        *,
+        threads: int | None = None,
+        cache: FeatureCache | None = None,
     ) -> NDArray[np.float64]:
         """The probability of each class for each node, ``[N, C]``, also of another graph."""
         _check_features(graph, x, self.num_features)
@@ -48,8 +53,8 @@ class TabularModel:
         if self.learner is None:
             proba[:, self.present] = 1.0
         else:
-            table = _dense_for_trees(self._table(graph, x, cache), self.learner)
-            proba[:, self.present] = self.learner.predict_proba(table)
+            table = self._table(graph, x, cache)
+            proba[:, self.present] = _predicted(self.learner, table, threads)
         return proba
 
     def _table(self, graph: Graph, x: NDArray[Any], cache: FeatureCache | None) -> Matrix:
@@ -70,7 +75,7 @@ class TabularModel:
         arrays = {} if self.components is None else {"components": self.components}
         if isinstance(self.learner, LogisticRegression):
             arrays |= {f.name: getattr(self.learner, f.name) for f in fields(self.learner)}
-        texts = self.learner.texts() if isinstance(self.learner, BoostedTrees) else []
+        texts = self.learner.texts if isinstance(self.learner, BoostedTrees) else ()
         return told, arrays, {f"trees-{i}.txt": text for i, text in enumerate(texts)}
 
     @classmethod
@@ -115,9 +120,13 @@ def _equal(a: Components, b: Components) -> bool:
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
-def _dense_for_trees(table: Matrix, learner: Any) -> Matrix:
-    dense = isinstance(learner, BoostedTrees) and sp.issparse(table)
-    return table.toarray() if dense else table
+def _predicted(
+    learner: LogisticRegression | BoostedTrees, table: Matrix, threads: int | None
+) -> NDArray[np.float64]:
+    if isinstance(learner, LogisticRegression):
+        return learner.predict_proba(table)
+    rows = table.toarray() if sp.issparse(table) else table
+    return learner.predict_proba(rows, threads=threads or _threads(rows.size))
 
 
 def _array(
