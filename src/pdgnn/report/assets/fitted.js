@@ -131,7 +131,7 @@ function axes(c, w, h) {
 function rewiredEdges(c) {
   const hub = map.gradient[at], joined = new Set(map.joined[at]), [x, y] = screen(hub);
   c.strokeStyle = ink("rewired");
-  c.globalAlpha = Math.min(0.5, 0.02 + 25 / count);
+  c.globalAlpha = Math.min(0.5, 0.035 + 25 / count);
   c.lineWidth = 0.7;
   c.beginPath();
   for (let i = 0; i < count; i++) {
