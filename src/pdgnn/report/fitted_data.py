@@ -22,6 +22,7 @@ __all__ = [
     "neighbour_lists",
     "node_data",
     "sample_nodes",
+    "shortened",
     "similar_nodes",
 ]
 
@@ -32,6 +33,8 @@ MOST_NODES = 3_000
 LEAST_OF_CLASS = 20
 MOST_NEIGHBOURS = 12
 MOST_SIMILAR = 5
+MOST_TEXT = 300_000
+"""Characters of the ids of neighbours that are not of the sample themselves."""
 MOST_CLASSES = 5
 WIDEST = 128
 """Columns beyond which features are projected at random before they are compared."""
@@ -148,6 +151,22 @@ def neighbour_lists(
         shares = np.rint(10_000 * values[best] / total).astype(np.int64)
         near.append(np.stack([named, shares], axis=1).ravel().tolist())
     return {"near": near, "own": own, "over": over, "count": count}
+
+
+def shortened(
+    near: list[list[int]], ids: NDArray[Any], nodes: Ints, most: int = MOST_TEXT
+) -> list[list[int]]:
+    """`near` cut to 8, 5, 3 or no neighbours each, so that their ids take at most `most` characters.
+
+    The ids of `nodes` do not count: they are on the page anyway.
+    """
+    known = set(nodes.tolist())
+    for length in (MOST_NEIGHBOURS, 8, 5, 3, 0):
+        cut = [row[: 2 * length] for row in near]
+        named = {n if n >= 0 else -1 - n for row in cut for n in row[::2]} - known
+        if sum(len(str(ids[n])) for n in named) <= most:
+            break
+    return cut
 
 
 def similar_nodes(

@@ -19,6 +19,7 @@ from pdgnn.report.fitted_data import (
     neighbour_lists,
     node_data,
     sample_nodes,
+    shortened,
     similar_nodes,
 )
 from pdgnn.report.fitted_map import EmbeddingPath, embedding_path, map_data
@@ -170,6 +171,7 @@ def _data(
     pool = path.nodes if path is not None and path.partial else np.arange(n)
     nodes = sample_nodes(y, pool, np.unique(always))
     lists = neighbour_lists(weights, _pattern(added, n), nodes)
+    lists["near"] = shortened(lists["near"], clf.table_.ids, nodes)
     part = np.asarray(clf.part_)
     listed, _ = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
     labelled = np.flatnonzero(y[nodes] >= 0)
