@@ -175,7 +175,9 @@ def _data(
     part = np.asarray(clf.part_)
     listed, _ = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
     labelled = np.flatnonzero(y[nodes] >= 0)
-    listed["like"] = similar_nodes(clf.proba_[nodes], np.asarray(clf.x_)[nodes], labelled)
+    listed["like"] = similar_nodes(
+        np.nan_to_num(clf.proba_[nodes]), np.asarray(clf.x_)[nodes], labelled
+    )
     data = {
         "classes": names,
         "colours": COLOURS[:MOST_COLOURS],
