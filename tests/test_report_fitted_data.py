@@ -103,7 +103,6 @@ def test_neighbour_lists_hold_the_largest_shares_of_each_row():
         shares = [10_000 * dense[i, j] / total for j in others[:3]]
         assert found["near"][row][1::2] == pytest.approx(shares, abs=0.51)
         assert found["own"][row] == pytest.approx(10_000 * dense[i, i] / total, abs=0.51)
-        assert found["count"][row] == len(others)
         if others:
             over = sum(dense[i, j] for j in others if new[i, j]) / (total - dense[i, i])
             assert found["over"][row] == pytest.approx(1000 * over, abs=0.51)

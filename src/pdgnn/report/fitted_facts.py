@@ -171,13 +171,13 @@ def _data(
     pool = path.nodes if path is not None and path.partial else np.arange(n)
     nodes = sample_nodes(y, pool, np.unique(always))
     lists = neighbour_lists(weights, _pattern(added, n), nodes)
+    lists["count"] = np.diff(used._adjacency.indptr)[nodes].tolist()
     lists["near"] = shortened(lists["near"], clf.table_.ids, nodes)
     part = np.asarray(clf.part_)
     listed, _ = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
     labelled = np.flatnonzero(y[nodes] >= 0)
-    listed["like"] = similar_nodes(
-        np.nan_to_num(clf.proba_[nodes]), np.asarray(clf.x_)[nodes], labelled
-    )
+    proba = np.nan_to_num(clf.proba_)
+    listed["like"] = similar_nodes(proba[nodes], np.asarray(clf.x_)[nodes], labelled)
     data = {
         "classes": names,
         "colours": COLOURS[:MOST_COLOURS],

@@ -198,9 +198,8 @@ def scope(facts: Facts) -> str:
     clf = facts.clf
     charts = []
     for name, key, chosen in (("γ", "gamma", clf.gamma_), ("α", "alpha", clf.alpha_)):
-        tried = [
-            (float(x), float(v)) for x, v in (clf.dial_ or {}).get(key, ()) if math.isfinite(v)
-        ]
+        points = (clf.dial_ or {}).get(key, ())
+        tried = [(float(x), float(v)) for x, v in points if math.isfinite(v)]
         if len({x for x, _ in tried}) > 1:
             label = f"validation {facts.metric}"
             charts.append(line_chart(tried, name=name, score=label, chosen=chosen))

@@ -276,7 +276,8 @@ function neighbours(n) {
     rows.push(line(other, near[i + 1] / most, percent(near[i + 1] / 10000, 1), rewired ? "rewired" : "", rewired ? "rewired edge" : ""));
   }
   const all = nodes.count[n], shown = near.length / 2;
-  const parts = [all === 0 ? "It has no neighbours." : `${all.toLocaleString("en")} ${all === 1 ? "neighbour" : "neighbours"}${shown < all ? `, the ${shown} with most weight shown` : ""}.`];
+  const rest = nodes.over[n] === null ? ", without any weight" : shown < all ? `, the ${shown} with most weight shown` : "";
+  const parts = [all === 0 ? "It has no neighbours." : `${all.toLocaleString("en")} ${all === 1 ? "neighbour" : "neighbours"}${rest}.`];
   if (nodes.own[n]) parts.push(`Its own share is ${percent(nodes.own[n] / 10000, 1)}.`);
   if (data.rewired && nodes.over[n] !== null) parts.push(`Of what came from neighbours, ${percent(nodes.over[n] / 1000, 1)} came over rewired edges.`);
   return [make("h4", {}, "Neighbours, by weight"), make("p", { class: "quiet" }, parts.join(" ")), make("ul", {}, ...rows)];
