@@ -270,6 +270,10 @@ class DiffusionFeatures(TransformerMixin, BaseEstimator, BaseTransform):  # type
         shares = label_shares(g, known, scopes=self.scopes).astype(found.dtype)
         return _beside([found, shares])
 
+    def fit_transform(self, X: Any, y: Any = None, *, graph: Any = None) -> Matrix:
+        """:meth:`fit`, and the features of the same rows."""
+        return self.fit(X, y, graph=graph).transform(X)
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names such as ``"x3"``, ``"P(0,1)^2 x3"`` and ``"P(1,1) label=red"``."""
         check_is_fitted(self)

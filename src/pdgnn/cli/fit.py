@@ -110,9 +110,7 @@ def fit_command(
         check_target(output, force=force)
         check_place(output)
         from pdgnn.estimator.classifier import PDClassifier
-        from pdgnn.io.atomic import replacing_folder
         from pdgnn.io.nodes import read_nodes
-        from pdgnn.report.fitted import fitted_page
         from pdgnn.report.fitted_text import fitted_text
 
         classifier = PDClassifier(
@@ -137,9 +135,7 @@ def fit_command(
             )
             classifier.fit(table, progress=progress)
             progress("writing the model and its page")
-            with replacing_folder(output) as partial:
-                classifier.save(partial)
-                (partial / "report.html").write_text(fitted_page(classifier), encoding="utf-8")
+            classifier.save(output, force=force)
         show(fitted_text(classifier))
         tell(f"the model is in {output}, and the page that says why is {output / 'report.html'}")
 

@@ -119,7 +119,8 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, data: Any = None, **given: Any) -> NDArray[Any]:
         """The most probable class of each node: of the fitted graph, or of `data`, as for `fit`."""
-        found: NDArray[Any] = self.classes_[self.predict_proba(data, **given).argmax(axis=1)]
+        proba = self.predict_proba(data, **given)
+        found: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return found
 
     def predict_proba(self, data: Any = None, **given: Any) -> NDArray[np.float64]:
@@ -149,11 +150,18 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return as_node_table(data, y, fitted=True, **usual | given)
 
     def save(self, folder: str | PathLike[str], *, force: bool = False) -> None:
-        """Keep the model in a folder of its own: JSON, safetensors, text; nothing to unpickle."""
+        """Keep the model in a folder of its own, with a page that says why: ``report.html``.
+
+        It holds JSON, safetensors, Parquet and text, and nothing to unpickle. A folder that is
+        there is an error, unless it is a model's and `force` is given. One that was loaded is saved
+        without the page, for which the graph is needed.
+        """
         from pdgnn.estimator.saved import save_classifier
+        from pdgnn.report.fitted import fitted_page  # below this room, for this method alone
 
         check_is_fitted(self)
-        save_classifier(self, folder, force=force)
+        page = fitted_page(self) if hasattr(self, "table_") else None
+        save_classifier(self, folder, force=force, page=page)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> PDClassifier:

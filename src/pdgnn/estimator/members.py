@@ -101,7 +101,7 @@ def blended(problem: Problem, members: Sequence[Member]) -> Member:
     first, as long as one gains.
     """
     ranked = sorted(members, key=lambda m: -np.nan_to_num(m.val, nan=-1.0))
-    best_of_kind = list({m.kind: m for m in reversed(ranked)}.values())[::-1]
+    best_of_kind = [m for i, m in enumerate(ranked) if m.kind not in {r.kind for r in ranked[:i]}]
     team, reached = best_of_kind[:1], best_of_kind[0].val
     while len(team) < MOST_BLENDED:
         rest = [m for m in best_of_kind if m not in team]

@@ -4,7 +4,9 @@
   the SHA-256 of every other file that is read back;
 - ``model.safetensors``: the weights and arrays of all members; ``*.txt``: boosted trees;
 - ``predictions.parquet``: the nodes that it was fitted on, and the probabilities of each;
-- ``metrics.json``: the estimate, the leaderboard and the dial; ``README.md``: the model card.
+- ``metrics.json``: the estimate, the leaderboard and the dial; ``README.md``: the model card;
+
+- ``report.html``: the page.
 
 The folder is written under another name and renamed when it is whole.
 """
@@ -14,9 +16,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import platform
-import secrets
-import shutil
 from dataclasses import asdict
 from importlib.metadata import version
 from os import PathLike
@@ -32,11 +33,12 @@ from pdgnn.estimator.members import Member
 from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.scores import Estimate
 from pdgnn.estimator.tabular import TabularModel
+from pdgnn.io.atomic import replacing_folder
 
 if TYPE_CHECKING:
     from pdgnn.estimator.classifier import PDClassifier
 
-__all__ = ["load_classifier", "save_classifier"]
+__all__ = ["check_target", "load_classifier", "save_classifier"]
 
 FORMAT = 1
 CONFIG, TENSORS, NODES, METRICS = (
@@ -53,32 +55,41 @@ VERSIONS = ("pdgnn", "numpy", "scipy", "scikit-learn", "lightgbm", "torch", "tor
 FACTS = ("model_", "alpha_", "gamma_", "depth_", "rewired_", "metric_", "notes_")
 
 
-def save_classifier(clf: PDClassifier, folder: str | PathLike[str], *, force: bool = False) -> None:
-    """Write the folder. One that is there is replaced if it is a model's and `force` is given."""
-    target = Path(folder)
-    check_target(target, force=force)
-    partial = target.with_name(f".pdgnn-{secrets.token_hex(6)}")
-    try:
-        partial.mkdir(parents=True)
+def save_classifier(
+    clf: PDClassifier, folder: str | PathLike[str], *, force: bool = False, page: str | None = None
+) -> None:
+    """Write the folder, and `page` as its ``report.html``.
+
+    One that is there is replaced if it is a model's and `force` is given.
+    """
+    target = check_target(folder, force=force)
+    with replacing_folder(target) as partial:
         _write(clf, partial)
-        if target.exists():
-            shutil.rmtree(target)
-        partial.replace(target)
-    except OSError as e:
-        raise InputError(f"{target}: cannot be written: {e.strerror or e}") from e
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if page is not None:
+            (partial / "report.html").write_text(page, encoding="utf-8")
 
 
-def check_target(target: Path, *, force: bool) -> None:
-    """An error if the folder cannot or must not be written."""
+def check_target(folder: str | PathLike[str], *, force: bool = False) -> Path:
+    """`folder` if a model may be written there; the folder that it is in is made.
+
+    Nothing may be there; with `force` another model may be, and nothing else.
+    """
+    target = Path(folder)
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError(f"{target} is not a folder; name one that is not there yet")
+        raise InputError(f"{target} is a file or a link; name a folder that is not there yet")
     if target.exists() and any(target.iterdir()):
-        if not (target / CONFIG).is_file():
+        if not (target / CONFIG).is_file() or b"format" not in (target / CONFIG).read_bytes():
             raise InputError(f"{target} holds other files; name a folder that is not there yet")
         if not force:
             raise InputError(f"{target} holds a model already; use --force to replace it")
+    above = target.resolve().parent
+    try:
+        above.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise InputError(f"{target} cannot be written: {e.strerror or e}") from e
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"{target} cannot be written: its folder is read-only")
+    return target
 
 
 def _write(clf: PDClassifier, folder: Path) -> None:

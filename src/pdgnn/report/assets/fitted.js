@@ -60,7 +60,7 @@ const place = new Float64Array(2 * count); /* where each point is now, in [-1, 1
 const pointOf = new Map(map ? map.points.map((node, i) => [node, i]) : []);
 let at = map ? map.chosen : 0, selected = -1, hovered = -1, only = null, frame = 0, timer = 0;
 let colour = "label";
-const MARGIN = 26;
+const MARGIN = 30;
 
 function settle(share, from) {
   const to = map.xy[at];
@@ -114,23 +114,17 @@ function star(c, x, y, r) {
   }
   c.closePath();
 }
-function axes(c, w, h) {
-  c.strokeStyle = ink("rule");
-  c.lineWidth = 1;
-  c.beginPath();
-  c.moveTo(MARGIN / 2, h / 2); c.lineTo(w - MARGIN / 2, h / 2);
-  c.moveTo(w / 2, MARGIN / 2); c.lineTo(w / 2, h - MARGIN / 2);
-  c.stroke();
+function axes(c, w, h) { /* in the margin, where no point lies */
+  const turned = at === map.chosen ? "" : ", turned";
   c.fillStyle = ink("quiet");
-  c.font = "12px system-ui, sans-serif";
-  const turned = at === map.chosen ? "" : " (turned)";
-  c.textAlign = "right"; c.fillText("φ¹" + turned, w - 8, h / 2 - 6);
-  c.textAlign = "left"; c.fillText("φ²" + turned, w / 2 + 6, 16);
+  c.font = "13px system-ui, sans-serif";
+  c.textAlign = "left"; c.fillText(`↑ φ²${turned}`, 10, 17);
+  c.textAlign = "right"; c.fillText(`φ¹${turned} →`, w - 10, h - 8);
 }
 function rewiredEdges(c) {
   const hub = map.gradient[at], joined = new Set(map.joined[at]), [x, y] = screen(hub);
   c.strokeStyle = ink("rewired");
-  c.globalAlpha = Math.min(0.5, 0.04 + 30 / count);
+  c.globalAlpha = Math.min(0.5, 0.035 + 25 / count);
   c.lineWidth = 0.7;
   c.beginPath();
   for (let i = 0; i < count; i++) {
@@ -266,7 +260,7 @@ function confidence(p) {
 }
 function bar(share, kind = "") {
   const inner = make("i"), gauge = make("span", { class: `gauge ${kind}`, "aria-hidden": true }, inner);
-  inner.style.width = percent(Math.min(share, 1), 1);
+  inner.style.width = `${(100 * Math.min(share, 1)).toFixed(1)}%`;
   return gauge;
 }
 function line(n, share, shown, kind, note) {
@@ -282,7 +276,8 @@ function neighbours(n) {
     rows.push(line(other, near[i + 1] / most, percent(near[i + 1] / 10000, 1), rewired ? "rewired" : "", rewired ? "rewired edge" : ""));
   }
   const all = nodes.count[n], shown = near.length / 2;
-  const parts = [all === 0 ? "It has no neighbours." : `${all.toLocaleString("en")} ${all === 1 ? "neighbour" : "neighbours"}${shown < all ? `, the ${shown} with most weight shown` : ""}.`];
+  const rest = nodes.over[n] === null ? ", without any weight" : shown < all ? `, the ${shown} with most weight shown` : "";
+  const parts = [all === 0 ? "It has no neighbours." : `${all.toLocaleString("en")} ${all === 1 ? "neighbour" : "neighbours"}${rest}.`];
   if (nodes.own[n]) parts.push(`Its own share is ${percent(nodes.own[n] / 10000, 1)}.`);
   if (data.rewired && nodes.over[n] !== null) parts.push(`Of what came from neighbours, ${percent(nodes.over[n] / 1000, 1)} came over rewired edges.`);
   return [make("h4", {}, "Neighbours, by weight"), make("p", { class: "quiet" }, parts.join(" ")), make("ul", {}, ...rows)];
@@ -372,6 +367,9 @@ search.addEventListener("keydown", (event) => {
 
 if (map) startMap();
 themed(remembered());
-if (detailed) select(map ? map.points[map.gradient[at]] : 0);
+if (detailed) { /* an example: a node that was to be predicted, where there is one with edges */
+  const joined = (n) => nodes.count[n] > 0, all = [...Array(detailed).keys()];
+  select(all.find((n) => nodes.label[n] < 0 && joined(n)) ?? all.find(joined) ?? 0);
+}
 state.ready = "true";
 })();
