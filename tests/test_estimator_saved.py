@@ -40,7 +40,9 @@ def copy(folder, tmp_path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "model"))
 
 
-@pytest.mark.parametrize("model", ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "gcn"])
+@pytest.mark.parametrize(
+    "model", ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "gcn"]
+)
 def test_every_kind_of_member_comes_back(model, data, tmp_path):
     clf = PDClassifier(model=model, minutes=0.05).fit(data)
     clf.save(tmp_path / "model")
