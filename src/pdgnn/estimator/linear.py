@@ -61,7 +61,8 @@ def fit_logistic(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solver.fit(scaled, y, sample_weight=sample_weight)
-    coef = np.asarray(solver.coef_, dtype=np.float64)  # [C, F], or [1, F] for two classes
+    # [C, F], or [1, F] for two classes; in the order of memory that a saved model has
+    coef = np.ascontiguousarray(solver.coef_, dtype=np.float64)
     intercept = np.asarray(solver.intercept_, dtype=np.float64)
     if len(coef) == 1:  # the sigmoid of z is the softmax of (0, z)
         coef, intercept = np.vstack([0 * coef, coef]), np.append(0 * intercept, intercept)

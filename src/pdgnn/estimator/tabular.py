@@ -166,7 +166,7 @@ def fit_tabular(
     *,
     num_classes: int,
     seed: int = 0,
-    class_weight: Literal["balanced"] | None = None,
+    class_weight: NDArray[np.float64] | None = None,
     threads: int | None = None,
     cache: FeatureCache | None = None,
 ) -> TabularModel:
@@ -180,7 +180,7 @@ def fit_tabular(
         train: The training nodes, a mask ``[N]``. A class that none of them has gets probability 0.
         num_classes: C.
         seed: Of the trees' random features and thresholds.
-        class_weight: "balanced" gives every class the same weight in all.
+        class_weight: What a node of each class counts ``[C]``; default: all the same.
         threads: Of LightGBM; None is as many as it needs.
         cache: Tables computed for other specs on the same graph.
     """
@@ -193,7 +193,7 @@ def fit_tabular(
     components, table = (cache or FeatureCache()).get(spec, graph, x)
     learner: LogisticRegression | BoostedTrees | None = None
     if present.size > 1:
-        weight = _balanced(codes) if class_weight == "balanced" else None
+        weight = None if class_weight is None else class_weight[present][codes]
         rows = table[np.flatnonzero(train)]
         if spec.learner == "logistic":
             learner = fit_logistic(rows, codes, C=spec.C, sample_weight=weight)
@@ -208,12 +208,6 @@ def fit_tabular(
                 threads=threads or _threads(rows.size),
             )
     return TabularModel(spec, x.shape[1], num_classes, present, components, learner)
-
-
-def _balanced(codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """n / (C · n_c) for each node of class c."""
-    counts = np.bincount(codes)
-    return np.asarray(codes.size / (counts.size * counts[codes]))
 
 
 def _threads(size: int) -> int:
