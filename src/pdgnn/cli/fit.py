@@ -103,13 +103,11 @@ def fit_command(
     pdgnn fit minesweeper --split 3 -o model
     """
     with wrapped_errors():
-        from pdgnn.io.atomic import replacing_folder
         from pdgnn.io.nodes import read_nodes
-        from pdgnn.io.write import check_model_folder, check_place
+        from pdgnn.io.write import check_model_folder
 
         limit = max_bytes_of(max_gb)
         check_model_folder(output, force=force)
-        check_place(output)
         with _searching(f"reading {nodes or edges}") as progress:
             table = read_nodes(
                 edges,
@@ -123,7 +121,6 @@ def fit_command(
             )
             # after the table, since these take seconds to import
             from pdgnn.estimator.classifier import PDClassifier
-            from pdgnn.report.fitted import fitted_page
             from pdgnn.report.fitted_text import fitted_text
 
             classifier = PDClassifier(
