@@ -56,7 +56,7 @@ def probabilities(logits: Tensor) -> NDArray[np.float64]:
 
 
 def network_candidates(
-    scopes: Sequence[tuple[float, float]], *, seed: int = 0, model: str = "auto"
+    scopes: Sequence[tuple[float, float]], *, model: str = "auto"
 ) -> list[RunSpec]:
     """Networks to try, the most promising first: every kind in every way, over the `scopes`.
 
@@ -71,7 +71,7 @@ def network_candidates(
     for kind in kinds:
         ways = MLP_WAYS if kind["model"] in WITHOUT_GRAPH else WAYS
         specs = [
-            replace(BASE, **kind, depth=depth, lr=lr, dropout=dropout, seed=seed)
+            replace(BASE, **kind, depth=depth, lr=lr, dropout=dropout)
             for depth, lr, dropout in ways
         ]
         rows.append([s for spec in specs for s in _scoped(spec, scopes)])
