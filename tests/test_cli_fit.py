@@ -125,7 +125,7 @@ def test_predict_takes_a_new_graph_with_the_same_columns(tmp_path):
     text = Path(names["nodes.csv"]).read_text()
     Path(names["nodes.csv"]).write_text(text.replace("size", "length"))
     refused(*words, "-o", "new.csv", message="column 'size' is missing")
-    Path(names["nodes.csv"]).write_text(text.replace("u\n", "u\n").replace("kind", "id2"))
+    Path(names["nodes.csv"]).write_text(text.replace("kind", "sort"))
     refused(*words, "-o", "new.csv", message="column 'kind' is missing")
 
 
