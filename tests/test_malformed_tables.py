@@ -30,7 +30,7 @@ from pdgnn.estimator.classifier import PDClassifier
 LEAST = 300
 app = typer.Typer()  # without the other commands: it is built again whenever it is called
 app.command()(fit_command)
-GROWTH = {"expanding": 120_000_000, "distinct": 900_000_000}
+GROWTH = {"expanding": 120_000_000, "distinct": 500_000_000}
 """Bytes by which memory may grow. The former unpack to 200 MB each, and --max-gb says 10; the
 latter are 15 MB of text in a million rows."""
 
