@@ -200,6 +200,7 @@ def test_where_the_graph_tells_nothing_it_says_so():
         ({"device": "tpu"}, "device"),
         ({"metric": "f7"}, "metric"),
         ({"class_weight": "heavy"}, "class_weight"),
+        ({"class_weight": {0: -1.0}}, "class_weight"),
         ({"impute": "mean"}, "impute"),
         ({"seed": -1}, "seed"),
     ],

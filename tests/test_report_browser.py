@@ -207,7 +207,8 @@ def test_a_phone_scrolls_one_way_and_has_room_for_fingers(page, address):
     assert page.execute_script("return document.documentElement.scrollWidth") == NARROW
     small = page.execute_script(
         """return [...document.querySelectorAll('button, a, summary, #gamma, #search')]
-        .filter(e => e.offsetParent && e.getBoundingClientRect().height < 44).map(e => e.outerHTML)"""
+        .filter(e => e.offsetParent && e.getBoundingClientRect().height < 44)
+        .map(e => e.outerHTML)"""
     )
     assert small == []
 

@@ -179,6 +179,14 @@ def test_without_rewiring_no_edge_is_marked():
     assert nodes["near"][7][1] == pytest.approx(10_000 * expected.max(), abs=0.51)
 
 
+def test_at_gamma_0_neighbours_are_there_but_have_no_weight():
+    clf = fitted(nodes=80, rewired=False, gamma=0.0, alpha=1.0)
+    nodes = Page(fitted_page(clf)).data["nodes"]
+    assert nodes["count"] == clf.table_.graph.degree.tolist()
+    assert set(nodes["own"]) == {10_000}
+    assert set(nodes["over"]) == {None}
+
+
 def test_a_model_without_a_scope_says_what_the_weights_are():
     found = Page(fitted_page(fitted(nodes=80, rewired=False, gamma=None, alpha=None)))
     assert "the best model has no scope of its own" in found.text["map"]

@@ -18,6 +18,7 @@ from pdgnn.report.fitted_data import (
     neighbour_lists,
     node_data,
     sample_nodes,
+    shortened,
     similar_nodes,
 )
 
@@ -102,10 +103,20 @@ def test_neighbour_lists_hold_the_largest_shares_of_each_row():
         shares = [10_000 * dense[i, j] / total for j in others[:3]]
         assert found["near"][row][1::2] == pytest.approx(shares, abs=0.51)
         assert found["own"][row] == pytest.approx(10_000 * dense[i, i] / total, abs=0.51)
-        assert found["count"][row] == len(others)
         if others:
             over = sum(dense[i, j] for j in others if new[i, j]) / (total - dense[i, i])
             assert found["over"][row] == pytest.approx(1000 * over, abs=0.51)
+
+
+def test_long_ids_of_others_cost_neighbours():
+    ids = np.array(["x" * 10] * 60, dtype=object)
+    near = [[value for n in range(20, 32) for value in (n, 100)], [-1 - 40, 100, 1, 50]]
+    nodes = np.array([0, 1])
+    assert shortened(near, ids, nodes, most=130) == near  # twelve and one
+    cut = shortened(near, ids, nodes, most=129)
+    assert [len(row) for row in cut] == [16, 4]
+    assert cut[0] == near[0][:16]
+    assert shortened(near, ids, nodes, most=9) == [[], []]
 
 
 def test_similar_nodes_by_probabilities_and_features():

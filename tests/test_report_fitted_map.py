@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pdgnn import Graph, eigenpairs, gradient_node
+from pdgnn import Graph, eigenpairs, gradient_node, rewire
 from pdgnn.datasets.synthetic import synthetic
 from pdgnn.errors import ConvergenceError
 from pdgnn.report import fitted_map
-from pdgnn.report.fitted_map import aligned, compressed, connected_part, embedding_path, map_data
+from pdgnn.report.fitted_map import aligned, by_order, connected_part, embedding_path, map_data
 
 
 def small(n: int = 120) -> Graph:
@@ -52,17 +52,18 @@ def test_points_move_less_than_without_turning():
     assert steps.max() < 1.0  # of at most 2
 
 
-def test_coordinates_fill_the_square_and_keep_their_order():
+def test_coordinates_are_the_order_of_the_values():
     rng = np.random.default_rng(1)
-    found = compressed(rng.standard_cauchy(size=(200, 2)))
-    assert found.min(axis=0).tolist() == [-1000, -1000]
-    assert found.max(axis=0).tolist() == [1000, 1000]
-    line = np.stack([np.linspace(-3, 9, 50), np.zeros(50)], axis=1)
-    assert (np.diff(compressed(line)[:, 0]) > 0).all()
+    values = rng.normal(size=(201, 2))
+    found = by_order(values)
+    for axis in (0, 1):
+        in_order = found[np.argsort(values[:, axis]), axis]
+        assert in_order.tolist() == list(range(-1000, 1001, 10))
 
 
-def test_points_in_one_place_are_finite():
-    assert np.unique(compressed(np.zeros((3, 2)))).tolist() == [-1000]
+def test_what_differs_by_rounding_shares_a_place():
+    found = by_order(np.array([[1e-9, 0.0], [2e-9, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+    assert found.tolist() == [[-1000, -1000]] * 3 + [[1000, -1000]]
 
 
 def test_only_the_largest_piece_is_drawn():
@@ -99,11 +100,11 @@ def test_a_large_graph_is_solved_at_fewer_gammas_or_in_part(monkeypatch):
     path, _ = embedding_path(g, alpha=1, gamma=1)
     assert (len(path.gammas), path.partial) == (6, False)
     monkeypatch.setattr(fitted_map, "WORK", {500: 11, 600: 6})
-    path, _ = embedding_path(g, alpha=1, gamma=1, start=17)
+    path, _ = embedding_path(g, alpha=1, gamma=1, hub=17)
     assert path.partial
     assert path.graph.num_components == 1
     assert path.nodes.size + path.graph.num_edges <= 500
-    assert 17 in path.nodes
+    assert path.nodes[path.gradient[path.chosen]] == 17  # not that of the part
 
 
 def test_a_part_is_joined_at_every_size():
@@ -115,3 +116,16 @@ def test_a_part_is_joined_at_every_size():
         assert Graph(g.adjacency()[part][:, part]).num_components == 1
     assert connected_part(two_pieces(), 1, 10)[0] == 1
     assert set(connected_part(two_pieces(), 1, 10)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("reach", ["all", "far"])
+def test_edges_are_drawn_where_the_model_added_them(reach):
+    g = small()
+    rewired = rewire(g, alpha=1.0, gamma=0.5, reach=reach)
+    hub, added = int(rewired.gradient_nodes[0]), rewired.added[0].numpy()
+    path, _ = embedding_path(g, alpha=1.0, gamma=0.5, hub=hub)
+    data = map_data(path, np.arange(g.num_nodes), added)
+    chosen = data["chosen"]
+    assert data["gradient"][chosen] == hub
+    drawn = set(range(g.num_nodes)) - set(data["joined"][chosen]) - {hub}
+    assert drawn == set(added.tolist())

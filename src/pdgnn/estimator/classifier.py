@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -48,7 +48,8 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed: The same seed gives the same model on a CPU, unless the time ends the search early.
         metric: What to choose by, one of :data:`~pdgnn.training.metrics.METRICS`; default ROC AUC
             for two classes, else accuracy.
-        class_weight: ``"balanced"`` makes all classes count the same in training.
+        class_weight: What a node counts in training, by its class, a dict; ``"balanced"`` makes all
+            classes count the same.
         impute: ``"median"`` fills missing numbers; by default they are an error.
 
     Attributes:
@@ -76,7 +77,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
         seed: int = 0,
         metric: str | None = None,
-        class_weight: Literal["balanced"] | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         impute: str | None = None,
     ) -> None:
         self.model = model
@@ -179,8 +180,6 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"device is 'auto', 'cpu' or 'cuda', not {self.device!r}")
         if self.metric is not None:
             check_metric(self.metric)
-        if self.class_weight not in (None, "balanced"):
-            raise InputError(f"class_weight is None or 'balanced', not {self.class_weight!r}")
         if self.impute not in (None, "median"):
             raise InputError(f"impute is None or 'median', not {self.impute!r}")
 
@@ -241,7 +240,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             len(self.classes_),
             metric,
             one.masks,
-            self.class_weight,
+            self._class_weight(one),
         )
         return fit_portfolio(
             problem,
@@ -252,6 +251,20 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             device=_device(self.device),
             cache=cache,
         )
+
+    def _class_weight(self, one: Round) -> NDArray[np.float64] | None:
+        """What a node of each class counts ``[C]``; ``"balanced"``: n / (C · n_c) of n nodes."""
+        given = self.class_weight
+        if given is None:
+            return None
+        if isinstance(given, Mapping):
+            found = [check_number("class_weight", given.get(c, 1)) for c in self.classes_.tolist()]
+            return np.array(found, dtype=np.float64)
+        if given != "balanced":
+            raise InputError(f"class_weight is 'balanced' or a dict, not {given!r}")
+        train = self.y_[one.masks[:, 0].any(axis=0)]
+        counts = np.bincount(train, minlength=len(self.classes_))
+        return len(train) / (len(counts) * np.maximum(counts, 1))
 
     def _keep(self, found: Portfolio, one: Round) -> None:
         best = found.best

@@ -1,7 +1,8 @@
 """Multinomial logistic regression: softmax(W z + b), with z the features brought to one scale.
 
-Dense features are centred and divided by their standard deviation; sparse ones, such as words, are
-divided by the root mean square of all of them, which keeps zeros zero and rare words small.
+Dense features are centred and divided by their standard deviation. Sparse ones, such as words, are
+divided by the square root of their root mean square: zeros stay zeros, and a rare word counts for
+less than a frequent one, but not by as much as it is rarer.
 """
 
 from __future__ import annotations
@@ -55,12 +56,13 @@ def fit_logistic(
     from sklearn.linear_model import LogisticRegression as Solver
 
     mean, scale = _scaling(x)
-    scaled = x / scale if sp.issparse(x) else (x - mean) / scale
+    scaled = x @ sp.diags_array(1 / scale) if sp.issparse(x) else (x - mean) / scale
     solver = Solver(C=C, max_iter=ITERATIONS, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solver.fit(scaled, y, sample_weight=sample_weight)
-    coef = np.asarray(solver.coef_, dtype=np.float64)  # [C, F], or [1, F] for two classes
+    # [C, F], or [1, F] for two classes; in the order of memory that a saved model has
+    coef = np.ascontiguousarray(solver.coef_, dtype=np.float64)
     intercept = np.asarray(solver.intercept_, dtype=np.float64)
     if len(coef) == 1:  # the sigmoid of z is the softmax of (0, z)
         coef, intercept = np.vstack([0 * coef, coef]), np.append(0 * intercept, intercept)
@@ -71,8 +73,10 @@ def _scaling(x: Matrix) -> tuple[Floats, Floats]:
     """What is subtracted from each column, and what it is divided by."""
     columns = x.shape[1]
     if sp.issparse(x):
-        square = float((x.data.astype(np.float64) ** 2).sum()) / max(1, x.shape[0])
-        return np.zeros(columns), np.full(columns, np.sqrt(square / columns) or 1.0)
+        squares = np.bincount(x.indices, x.data.astype(np.float64) ** 2, columns)
+        size = np.sqrt(squares / x.shape[0])  # [F], the root mean square
+        typical = np.sqrt(np.mean(size**2))
+        return np.zeros(columns), np.where(size > 0, np.sqrt(size * typical), 1.0)
     mean = x.mean(axis=0, dtype=np.float64)
     scale = x.std(axis=0, dtype=np.float64)
     return mean, np.where(scale > 1e-9 * (1.0 + np.abs(mean)), scale, 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class Problem:
     num_classes: int
     metric: str
     masks: NDArray[np.bool_]
-    class_weight: Literal["balanced"] | None = None
+    class_weight: NDArray[np.float64] | None = None  # [C]
 
     @property
     def num_splits(self) -> int:

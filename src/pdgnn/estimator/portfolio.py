@@ -235,15 +235,12 @@ class _Work:
             num_classes=p.num_classes,
         )
         scopes = list(dict.fromkeys([*([dial.best] if dial else []), *DEFAULT_SCOPES]))
-        kinds: tuple[str, ...] | None = None if self.model == "auto" else (self.model,)
-        if p.graph.num_edges == 0:
-            kinds = WITHOUT_GRAPH
         budget = max(0.1 * self.seconds, self.seconds - self.planned / PLAN_SHARE)
-        mlps = network_candidates(scopes, seed=self.seed, kinds=("mlp",))
-        self._search(mlps[:3], task, 0.15 * budget)
-        others = network_candidates(scopes, seed=self.seed, kinds=kinds)
-        if others and self.model not in ("mlp", "logistic", "pd-logistic", "trees", "pd-trees"):
-            self._search([s for s in others if s.model != "mlp"], task, 0.85 * budget)
+        self._search(network_candidates(scopes, seed=self.seed, model="mlp"), task, 0.15 * budget)
+        wanted = self.model == "auto" or self.model in MODELS
+        if self.model != "mlp" and wanted and p.graph.num_edges:
+            others = network_candidates(scopes, seed=self.seed, model=self.model)
+            self._search(others, task, 0.85 * budget)
 
     def _search(self, specs: Sequence[RunSpec], task: Task, budget: float) -> None:
         if self.stopped or not specs or self.clock.over():

@@ -109,6 +109,8 @@ def _is_networkx(value: Any) -> bool:
 
 
 def _is_frame(value: Any) -> bool:
+    if sp.issparse(value):
+        return False
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "iloc") or isinstance(value, dict)
 
 
@@ -295,7 +297,7 @@ def _of_arrays(x: Any, y: Any, edges: Any, wanted: Wanted) -> NodeTable:
     if _is_frame(x):
         return _of_frame(x, y, edges, wanted)
     wanted.refuse_columns()
-    features = None if x is None else _matrix(_numpy(x) if isinstance(x, Tensor) else x, "X")
+    features = None if x is None else _matrix(_dense(x), "X")
     n = edges.num_nodes if features is None else len(features)
     graph = as_graph(edges, n)
     table = NodeTable(
@@ -306,6 +308,12 @@ def _of_arrays(x: Any, y: Any, edges: Any, wanted: Wanted) -> NodeTable:
         labels=_labels(y, n),
     )
     return _checked(table, wanted, NEEDS_Y)
+
+
+def _dense(x: Any) -> Any:
+    if sp.issparse(x):
+        return x.toarray()
+    return _numpy(x) if isinstance(x, Tensor) else x
 
 
 NEEDS_Y = "PDClassifier requires y to be passed, but the target y is None"

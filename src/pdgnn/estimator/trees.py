@@ -1,19 +1,21 @@
-"""Boosted trees by LightGBM: an average of usual ones and of ones with random thresholds.
+"""Boosted trees by LightGBM whose thresholds are drawn at random, an average over two seeds.
 
-Both kinds see half of the features at each split. A model is the text that LightGBM writes; nothing
-is pickled.
+At a split, half of a tree's features are looked at, with one random threshold each, as in extremely
+randomised trees. That is quicker than to look for the best threshold, and on graphs of some
+thousand nodes as good or better (``results/trees.json``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pdgnn.errors import InputError
+from pdgnn.estimator.tree_text import checked_text
 
 if TYPE_CHECKING:
     import lightgbm as lgb
@@ -22,34 +24,41 @@ __all__ = ["BoostedTrees", "fit_trees", "rounds_and_rate"]
 
 Floats = NDArray[np.float64]
 ROUNDS, RATE = 120, 0.06
-LARGE = 2e8
-"""Rows × features × trees of a round beyond which there are fewer rounds, at a higher rate."""
+BOOSTERS = 2
+"""Of different seeds, averaged."""
+COLUMNS = 100
+"""About so many features are offered to a tree, and half of these to each of its splits."""
+LARGE = 1e9
+"""Rows × features × trees beyond which there are fewer rounds, at a higher rate."""
 
 
 @dataclass(frozen=True)
 class BoostedTrees:
-    """Fitted boosters, and for how many classes."""
+    """Fitted boosters as texts of LightGBM, see :func:`pdgnn.estimator.tree_text.checked_text`."""
 
-    boosters: Sequence[lgb.Booster]
+    texts: tuple[str, ...]
+    num_features: int
     num_classes: int
-    threads: int = 1
-
-    def predict_proba(self, x: NDArray[np.float32]) -> Floats:
-        """The mean over the boosters, ``[N, C]``."""
-        found = [b.predict(x, num_threads=self.threads) for b in self.boosters]
-        mean = np.mean(found, axis=0)  # [N, C], or [N] for two classes
-        return np.stack([1.0 - mean, mean], axis=1) if mean.ndim == 1 else mean
-
-    def texts(self) -> list[str]:
-        """The boosters as LightGBM writes them."""
-        return [b.model_to_string() for b in self.boosters]
 
     @classmethod
     def from_texts(
-        cls, texts: Sequence[str], *, num_features: int, num_classes: int, threads: int = 1
+        cls, texts: Sequence[str], *, num_features: int, num_classes: int
     ) -> BoostedTrees:
-        """Read what :meth:`texts` wrote; a text of other features or classes is an error."""
-        return cls([_booster(t, num_features, num_classes) for t in texts], num_classes, threads)
+        """Of texts that are not trusted: one of other features or classes is an error."""
+        checked = tuple(checked_text(text, num_features, num_classes) for text in texts)
+        return cls(checked, num_features, num_classes)
+
+    @cached_property
+    def boosters(self) -> list[lgb.Booster]:
+        """What LightGBM makes of the texts."""
+        import lightgbm as lgb
+
+        return [lgb.Booster(model_str=text) for text in self.texts]
+
+    def predict_proba(self, x: NDArray[np.float32], *, threads: int = 1) -> Floats:
+        """The mean over the boosters, ``[N, C]``."""
+        mean = np.mean([b.predict(x, num_threads=threads) for b in self.boosters], axis=0)
+        return np.stack([1.0 - mean, mean], axis=1) if mean.ndim == 1 else np.asarray(mean)
 
 
 def fit_trees(
@@ -75,19 +84,22 @@ def fit_trees(
         "learning_rate": rate,
         "num_leaves": 15,
         "lambda_l2": 1.0,
+        "extra_trees": True,
+        "feature_fraction": min(1.0, max(0.2, COLUMNS / x.shape[1])),
         "feature_fraction_bynode": 0.5,
+        "max_bin": 63,
         "min_child_samples": min(20, max(2, len(x) // 20)),
         "deterministic": True,
         "force_row_wise": True,
         "num_threads": threads,
         "verbosity": -1,
     }
-    boosters = []
-    for place, extra in enumerate((False, True)):
-        params = shared | {"seed": 2 * seed + place, "extra_trees": extra}
-        data = lgb.Dataset(x, y, weight=sample_weight, params={"verbosity": -1})
-        boosters.append(lgb.train(params, data, rounds))
-    return BoostedTrees(boosters, num_classes, threads)
+    texts = []
+    for place in range(BOOSTERS):
+        params = shared | {"seed": BOOSTERS * seed + place}
+        booster = lgb.train(params, lgb.Dataset(x, y, weight=sample_weight), rounds)
+        texts.append(booster.model_to_string())
+    return BoostedTrees.from_texts(texts, num_features=x.shape[1], num_classes=num_classes)
 
 
 def rounds_and_rate(num_rows: int, num_features: int, num_classes: int) -> tuple[int, float]:
@@ -96,23 +108,7 @@ def rounds_and_rate(num_rows: int, num_features: int, num_classes: int) -> tuple
     >>> rounds_and_rate(445, 306, 5), rounds_and_rate(25_000, 300, 10)
     ((120, 0.06), (40, 0.18))
     """
-    work = num_rows * num_features * (1 if num_classes == 2 else num_classes) * ROUNDS
+    trees = ROUNDS * (1 if num_classes == 2 else num_classes)
+    work = num_rows * min(num_features, COLUMNS) * trees
     rounds = round(ROUNDS * min(1.0, max(1 / 3, LARGE / work)))
-    return rounds, RATE * ROUNDS / rounds
-
-
-def _booster(text: str, num_features: int, num_classes: int) -> lgb.Booster:
-    import lightgbm as lgb
-
-    try:
-        booster = lgb.Booster(model_str=text, params={"verbosity": -1})
-        columns, outputs = booster.num_feature(), booster.num_model_per_iteration()
-    except Exception as e:
-        raise InputError("the text of the boosted trees cannot be read; fit the model anew") from e
-    wanted = 1 if num_classes == 2 else num_classes
-    if (columns, outputs) != (num_features, wanted):
-        raise InputError(
-            f"the boosted trees are of {columns} features and {outputs} outputs, and the model of "
-            f"{num_features} and {wanted}; fit the model anew"
-        )
-    return booster
+    return rounds, RATE * (ROUNDS / rounds)

@@ -94,7 +94,11 @@ def _the_one(folder: Path, stem: str) -> Path:
         raise InputError(f"there is no {stem}.csv in it (nor {stem}.tsv, {stem}.parquet, ...)")
     if len(found) > 1:
         raise InputError(f"it holds {shown(path.name for path in found)}; keep one of them")
-    if folder.resolve() not in found[0].resolve().parents:
+    try:
+        inside = folder.resolve() in found[0].resolve().parents
+    except (OSError, RuntimeError):  # a link to itself
+        inside = False
+    if not inside:
         raise InputError(f"{found[0].name} is a link out of the folder; put the file itself there")
     return found[0]
 

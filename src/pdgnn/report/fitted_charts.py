@@ -6,7 +6,7 @@ They need no script, take their colours from the page's style, and scale with it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -20,8 +20,6 @@ __all__ = ["confusion_table", "interval_rows", "line_chart", "percent", "reliabi
 WIDTH, HEIGHT = 360, 230
 LEFT, RIGHT, TOP, BOTTOM = 46, 20, 14, 46
 MOST_CLASSES = 14
-DEEP = 0.55
-"""Share from which a cell is so dark that its number is written in the page's own colour."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -101,18 +99,12 @@ def line_chart(points: Points, *, name: str, score: str, chosen: float | None) -
         return _across(x), TOP + (HEIGHT - TOP - BOTTOM) * (high - v) / (high - low)
 
     ticks = [low + (high - low) * i / 4 for i in range(5)]
-    path = "M" + "L".join("{:.1f},{:.1f}".format(*at(x, v)) for x, v in best.items())
-    dots = "".join(
-        '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}</title></circle>'.format(
-            *at(x, v), escape(f"{name} = {x:g}: {percent(v)}")
-        )
-        for x, v in points
-    )
+    path = _path(at(x, v) for x, v in best.items())
+    dots = "".join(_dot(at(x, v), 3.5, f"{name} = {x:g}: {percent(v)}") for x, v in points)
     ring = ""
     if chosen is not None and (near := [x for x in best if abs(x - chosen) < 1e-9]):
-        ring = '<circle class="ring" cx="{:.1f}" cy="{:.1f}" r="8"/>'.format(
-            *at(near[0], best[near[0]])
-        )
+        x, y = at(near[0], best[near[0]])
+        ring = f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="8"/>'
     top = max(best, key=lambda x: best[x])
     said = (
         f"{score} over {name}: best {percent(best[top])} at {name} = {top:g}, "
@@ -135,20 +127,28 @@ def reliability(found: Mapping[str, Any]) -> str:
     largest = max(found["count"])
     rows = list(zip(found["stated"], found["right"], found["count"], strict=True))
     dots = "".join(
-        '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}</title></circle>'.format(
-            *at(p, right),
+        _dot(
+            at(p, right),
             3 + 7 * math.sqrt(n / largest),
             f"stated {percent(p, 0)}, right {percent(right, 0)}, {n:,} nodes",
         )
         for p, right, n in rows
     )
-    (a, b), (c, d) = at(0, 0), at(1, 1)
-    diagonal = f'<path class="guide" d="M{a:.1f},{b:.1f}L{c:.1f},{d:.1f}"/>'
-    path = "M" + "L".join("{:.1f},{:.1f}".format(*at(p, r)) for p, r, _ in rows)
+    diagonal = f'<path class="guide" d="{_path([at(0, 0), at(1, 1)])}"/>'
+    path = _path(at(p, right) for p, right, _ in rows)
     grid = _grid([(at(0, v)[1], percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)])
     said = "; ".join(f"stated {percent(p, 0)}: right {percent(r, 0)}" for p, r, _ in rows)
     body = f'{grid}{diagonal}<path class="line thin" d="{path}"/>{dots}'
     return _svg(body, said, across="probability stated", up="share right", percents=True)
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _dot(at: tuple[float, float], radius: float, said: str) -> str:
+    place = f'cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="{radius:.1f}"'
+    return f'<circle class="dot" {place}><title>{escape(said)}</title></circle>'
 
 
 def _across(x: float) -> float:
@@ -190,7 +190,7 @@ def confusion_table(matrix: NDArray[np.int64], names: Sequence[str]) -> str:
         cells = []
         for j in range(len(names)):
             said = f"{matrix[i, j]:,} of {name}, predicted {names[j]} ({percent(shares[i, j], 0)})"
-            kind = "deep" if shares[i, j] > DEEP else ("none" if matrix[i, j] == 0 else "")
+            kind = "" if matrix[i, j] else "none"
             kind += " right" if i == j else ""
             cells.append(
                 f'<td class="{kind}" style="--s:{shares[i, j]:.2f}" title="{text(said)}">'

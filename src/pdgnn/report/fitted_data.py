@@ -22,6 +22,7 @@ __all__ = [
     "neighbour_lists",
     "node_data",
     "sample_nodes",
+    "shortened",
     "similar_nodes",
 ]
 
@@ -32,6 +33,8 @@ MOST_NODES = 3_000
 LEAST_OF_CLASS = 20
 MOST_NEIGHBOURS = 12
 MOST_SIMILAR = 5
+MOST_TEXT = 300_000
+"""Characters of the ids of neighbours that are not of the sample themselves."""
 MOST_CLASSES = 5
 WIDEST = 128
 """Columns beyond which features are projected at random before they are compared."""
@@ -128,10 +131,9 @@ def neighbour_lists(
     A weight is its share of the row, in ten-thousandths, the node's own included. `rewired` has an
     entry where an edge was added. Lists of node, share, node, share, ...; the node of a rewired
     edge is written as −1 − node. `own` is the node's own share, `over` the share of the neighbours'
-    weight that came over rewired edges (None where neighbours have none), `count` how many
-    neighbours there are.
+    weight that came over rewired edges (None where neighbours have none).
     """
-    near, own, over, count = [], [], [], []
+    near, own, over = [], [], []
     for i in nodes.tolist():
         begin, end = weights.indptr[i], weights.indptr[i + 1]
         cols, values = weights.indices[begin:end], weights.data[begin:end]
@@ -142,12 +144,27 @@ def neighbour_lists(
         new = np.isin(cols, rewired.indices[rewired.indptr[i] : rewired.indptr[i + 1]])
         outside = float(values.sum())
         over.append(_thousandths(values[new].sum() / outside) if outside > 0 else None)
-        count.append(cols.size)
         best = np.lexsort((cols, -values))[:most]
         named = np.where(new, -1 - cols, cols)[best]
         shares = np.rint(10_000 * values[best] / total).astype(np.int64)
         near.append(np.stack([named, shares], axis=1).ravel().tolist())
-    return {"near": near, "own": own, "over": over, "count": count}
+    return {"near": near, "own": own, "over": over}
+
+
+def shortened(
+    near: list[list[int]], ids: NDArray[Any], nodes: Ints, most: int = MOST_TEXT
+) -> list[list[int]]:
+    """`near` cut to 8, 5, 3 or no neighbours each, until their ids take at most `most` characters.
+
+    The ids of `nodes` do not count: they are on the page anyway.
+    """
+    known = set(nodes.tolist())
+    for length in (MOST_NEIGHBOURS, 8, 5, 3, 0):
+        cut = [row[: 2 * length] for row in near]
+        named = {n if n >= 0 else -1 - n for row in cut for n in row[::2]} - known
+        if sum(len(str(ids[n])) for n in named) <= most:
+            break
+    return cut
 
 
 def similar_nodes(

@@ -19,6 +19,7 @@ from pdgnn.report.fitted_data import (
     neighbour_lists,
     node_data,
     sample_nodes,
+    shortened,
     similar_nodes,
 )
 from pdgnn.report.fitted_map import EmbeddingPath, embedding_path, map_data
@@ -90,8 +91,7 @@ def gather(clf: Any) -> Facts:
     used = _used(clf, g, alpha, gamma)
     held = held_out(clf.honest_, y)
     weights, weighing = _weights(clf, used, alpha, gamma)
-    start = int(used.added[1, 0]) if isinstance(used, RewiredGraph) and used.added.numel() else None
-    path, no_map = embedding_path(g, alpha=alpha, gamma=gamma, start=start)
+    path, no_map = embedding_path(g, alpha=alpha, gamma=gamma, hub=_hub(used))
     reliability = calibration(clf.honest_[held], y[held]) if held.any() else None
     data, shown = _data(clf, y, names, weights, used, path)
     data["bins"] = reliability and [reliability[key] for key in ("low", "right", "count")]
@@ -130,6 +130,13 @@ def _used(clf: Any, g: Graph, alpha: float, gamma: float) -> Graph:
     return rewire(g, reach="far" if clf.rewired_ == "far" else "all", phi=phi)
 
 
+def _hub(used: Graph) -> int | None:
+    """The gradient node of the largest component, where the graph is rewired."""
+    if not isinstance(used, RewiredGraph):
+        return None
+    return int(used.gradient_nodes[np.bincount(used.components).argmax()])
+
+
 def _weights(clf: Any, used: Graph, alpha: float, gamma: float) -> tuple[sp.csr_array, str]:
     """What each node (row) takes from each other one, ``[N, N]`` sparse, and what that is."""
     attention = getattr(clf, "attention_", None)
@@ -160,25 +167,29 @@ def _data(
 ) -> tuple[dict[str, Any], int]:
     n = used.num_nodes
     always = np.array([], dtype=np.int64) if path is None else path.nodes[path.gradient]
-    added = np.empty((2, 0), dtype=np.int64)
-    if isinstance(used, RewiredGraph):
-        added = used.added.numpy()
-        largest = np.bincount(used.components).argmax()
-        always = np.append(always, used.gradient_nodes[largest])
+    added = used.added.numpy() if isinstance(used, RewiredGraph) else None
     pool = path.nodes if path is not None and path.partial else np.arange(n)
     nodes = sample_nodes(y, pool, np.unique(always))
-    both = np.concatenate([added, added[::-1]], axis=1)
-    rewired = sp.coo_array((np.ones(both.shape[1]), tuple(both)), shape=(n, n)).tocsr()
-    lists = neighbour_lists(weights, rewired, nodes)
+    lists = neighbour_lists(weights, _pattern(added, n), nodes)
+    lists["count"] = np.diff(used._adjacency.indptr)[nodes].tolist()
+    lists["near"] = shortened(lists["near"], clf.table_.ids, nodes)
     part = np.asarray(clf.part_)
-    listed, order = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
+    listed, _ = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
     labelled = np.flatnonzero(y[nodes] >= 0)
-    listed["like"] = similar_nodes(clf.proba_[nodes], np.asarray(clf.x_)[nodes], labelled)
+    proba = np.nan_to_num(clf.proba_)
+    listed["like"] = similar_nodes(proba[nodes], np.asarray(clf.x_)[nodes], labelled)
     data = {
         "classes": names,
         "colours": COLOURS[:MOST_COLOURS],
         "nodes": listed,
-        "map": None if path is None else map_data(path, order[: nodes.size]),
+        "map": path and map_data(path, nodes, None if added is None else added[0]),
         "rewired": bool(clf.rewired_),
     }
     return data, int(nodes.size)
+
+
+def _pattern(added: NDArray[np.int64] | None, n: int) -> sp.csr_array:
+    """An entry for each added edge, both ways, ``[N, N]`` sparse."""
+    ends = np.empty((2, 0), dtype=np.int64) if added is None else added
+    both = np.concatenate([ends, ends[::-1]], axis=1)  # [2, 2A]
+    return sp.coo_array((np.ones(both.shape[1]), tuple(both)), shape=(n, n)).tocsr()

@@ -1,7 +1,8 @@
 """The spectral embedding along γ, as the page of a fitted classifier draws it.
 
 Of the largest component (or of a connected part of it, where the work would be too much), φ¹ and φ²
-at γ = 0, 0.1, ..., 1 (0, 0.2, ..., 1), each turned to match the one before, so that points move and do not jump.
+at γ = 0, 0.1, ..., 1 (0, 0.2, ..., 1 where they are many), each turned to match the one before, so
+that points move and do not jump.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from pdgnn.errors import ConvergenceError
 from pdgnn.graph import Graph
-from pdgnn.rewiring import gradient_node
+from pdgnn.rewiring import TIE, gradient_node
 from pdgnn.spectrum import eigenpairs_path
 
-__all__ = ["EmbeddingPath", "aligned", "compressed", "connected_part", "embedding_path", "map_data"]
+__all__ = ["EmbeddingPath", "aligned", "by_order", "connected_part", "embedding_path", "map_data"]
 
 WORK = {40_000: 11, 80_000: 6}
 """How many γ are solved for a component of up to so many nodes and edges: 2 to 4 s on one core."""
@@ -52,13 +54,14 @@ class EmbeddingPath:
 
 
 def embedding_path(
-    g: Graph, *, alpha: float, gamma: float, start: int | None = None
+    g: Graph, *, alpha: float, gamma: float, hub: int | None = None
 ) -> tuple[EmbeddingPath | None, str]:
     """The embedding along γ at `alpha`, or None and the reason in a sentence.
 
-    A part of a large component is grown from the node `start`, where it lies in it.
+    `hub` is the gradient node of the largest component at (α, γ), where it is known: a part of a
+    large component is grown from it, and has it in the place of its own.
     """
-    nodes, steps, partial = _to_solve(g, start)
+    nodes, steps, partial = _to_solve(g, hub)
     if nodes.size < 3:
         return None, "No part of the graph has three joined nodes, so there is nothing to embed."
     graph = g if nodes.size == g.num_nodes else Graph(g._adjacency[nodes][:, nodes])
@@ -70,11 +73,13 @@ def embedding_path(
     phi = np.stack([s.eigenvectors(alpha) for s in spectra])  # [G, n, 2]
     gradient = np.array([gradient_node(graph, phi=at[:, 0]) for at in phi])
     chosen = gammas.index(float(gamma))
+    if hub is not None:
+        gradient[chosen] = np.searchsorted(nodes, hub)
     found = aligned(phi, chosen)
     return EmbeddingPath(gammas, chosen, nodes, graph, found, gradient, partial), ""
 
 
-def _to_solve(g: Graph, start: int | None) -> tuple[NDArray[np.int64], int, bool]:
+def _to_solve(g: Graph, hub: int | None) -> tuple[NDArray[np.int64], int, bool]:
     """The nodes of the largest component or a part of it, the number of γ, and whether a part."""
     nodes = np.flatnonzero(g.components == np.bincount(g.components).argmax())
     edges = int(np.diff(g._adjacency.indptr)[nodes].sum()) // 2
@@ -82,9 +87,8 @@ def _to_solve(g: Graph, start: int | None) -> tuple[NDArray[np.int64], int, bool
         if nodes.size + edges <= most:
             return nodes, steps, False
     most, steps = next(iter(WORK.items()))
-    first = start if start is not None and g.components[start] == g.components[nodes[0]] else None
-    rng = np.random.default_rng(0)
-    part = connected_part(g, int(rng.choice(nodes)) if first is None else first, MOST_PART)
+    start = int(np.random.default_rng(0).choice(nodes)) if hub is None else hub
+    part = connected_part(g, start, MOST_PART)
     while part.size > 3 and part.size + g._adjacency[part][:, part].nnz // 2 > most:
         part = part[: part.size // 2]
     return np.sort(part), steps, True
@@ -101,7 +105,8 @@ def connected_part(g: Graph, start: int, most: int) -> NDArray[np.int64]:
     """
     rank = np.random.default_rng(0).permutation(g.num_nodes)
     indptr, indices = g._adjacency.indptr, g._adjacency.indices
-    seen, found, border = {start}, [], [(0, start)]
+    found: list[int] = []
+    seen, border = {start}, [(0, start)]
     while border and len(found) < most:
         node = heapq.heappop(border)[1]
         found.append(node)
@@ -132,30 +137,31 @@ def aligned(phi: NDArray[np.float64], fixed: int) -> NDArray[np.float64]:
     return found
 
 
-def compressed(positions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole coordinates: the distance r from zero becomes asinh(r / r̃), in the same direction.
+def by_order(positions: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The order of the points along each coordinate, from −1000 for the first to 1000.
 
-    r̃ is the median of r. Near zero this is linear and far away logarithmic, as at small γ the
-    first eigenvectors of many graphs put a few nodes far from all others. Then each coordinate is
-    stretched to reach from −1000 to 1000.
+    By value, a few nodes would lie far from all others on many graphs. Values within 1e-6 of the
+    largest of each other count as equal, as for the gradient node, and share their mean place.
 
-    >>> compressed(np.array([[0.0, 0.0], [3.0, 4.0], [30.0, 40.0]])).tolist()
-    [[-1000, -1000], [-412, -412], [1000, 1000]]
+    >>> by_order(np.array([[0.0, 5.0], [0.1, 5.0], [7.0, 4.0], [99.0, 6.0]])).tolist()
+    [[-1000, 0], [-333, 0], [333, -1000], [1000, 1000]]
     """
-    r = np.linalg.norm(positions, axis=1, keepdims=True)
-    middle = float(np.median(r)) or float(r.max()) or 1.0
-    near = positions * np.arcsinh(r / middle) / np.where(r > 0, r, 1.0)
-    low, high = near.min(axis=0), near.max(axis=0)
-    return np.rint(
-        GRID * (2.0 * (near - low) / np.where(high > low, high - low, 1.0) - 1.0)
-    ).astype(np.int64)
+    step = TIE * np.abs(positions).max(axis=0)
+    values = np.rint(positions / np.where(step > 0, step, 1.0))
+    rank = rankdata(values, axis=0)  # [n, 2]
+    low, high = rank.min(axis=0), rank.max(axis=0)
+    share = (rank - low) / np.where(high > low, high - low, 1.0)  # [n, 2], in [0, 1]
+    return np.asarray(np.rint(GRID * (2.0 * share - 1.0)), dtype=np.int64)
 
 
-def map_data(path: EmbeddingPath, order: NDArray[np.int64]) -> dict[str, Any]:
+def map_data(
+    path: EmbeddingPath, order: NDArray[np.int64], added: NDArray[np.int64] | None = None
+) -> dict[str, Any]:
     """What the page draws: points are places in `order`, the node numbers of the page's list.
 
     `xy` has x0, y0, x1, y1, ... for each γ; `gradient` the point that is the gradient node and
-    `joined` the points that have an edge to it, to which rewiring adds none.
+    `joined` the points that have an edge to it, to which rewiring adds none. `added` are the nodes
+    that the model's rewiring gave an edge to their gradient node, where it is rewired.
     """
     place = np.searchsorted(path.nodes, order)  # of each listed node among the solved
     place[place == path.nodes.size] = 0
@@ -167,11 +173,14 @@ def map_data(path: EmbeddingPath, order: NDArray[np.int64]) -> dict[str, Any]:
     for v in path.gradient:
         near = point[path.graph._adjacency[[int(v)]].indices]
         joined.append(np.sort(near[near >= 0]).tolist())
+    if added is not None:
+        spared = np.flatnonzero(~np.isin(path.nodes[shown], added))
+        joined[path.chosen] = spared[spared != point[path.gradient[path.chosen]]].tolist()
     return {
         "gammas": [round(gamma, 4) for gamma in path.gammas],
         "chosen": path.chosen,
         "points": listed.tolist(),
-        "xy": [compressed(at[shown]).ravel().tolist() for at in path.positions],
+        "xy": [by_order(at[shown]).ravel().tolist() for at in path.positions],
         "gradient": point[path.gradient].tolist(),
         "joined": joined,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ from pdgnn.rewiring import RewiredGraph
 __all__ = ["estimate", "graph", "leaderboard", "map_and_node", "mistakes", "scope"]
 
 FIRST_ROWS = 10
+ALL_GAMMAS = 11
+SIDE_BY_SIDE = 8
+FEW = 50
 MANY_CLASSES = 12
 MEASURE_WORDS = {
     "edge": ("Neighbours alike", "of the edges join two nodes with the same label"),
@@ -150,13 +154,15 @@ def leaderboard(facts: Facts) -> str:
         "<thead><tr><th scope=col>model</th><th scope=col>validation</th>"
         "<th scope=col>seconds</th><th scope=col class=words>settings</th></tr></thead>"
     )
+    names = [{row.get("name"), row.get("model")} for row in board]
+    best = next((i for i, known in enumerate(names) if facts.clf.model_ in known), None)
     rows = [
-        f"<tr{' class=chosen' if row.get('name') == facts.clf.model_ else ''}>"
+        f"<tr{' class=chosen' if i == best else ''}>"
         f"<th scope=row>{text(row.get('name', row.get('model', '?')))}</th>"
         f"<td>{percent(_finite(row.get('val')))}</td>"
         f"<td>{_seconds(row.get('seconds'))}</td>"
         f"<td class=words>{text(_settings(row.get('settings')))}</td></tr>"
-        for row in board
+        for i, row in enumerate(board)
     ]
     if not rows:
         return "<p>Nothing was recorded.</p>"
@@ -168,7 +174,7 @@ def leaderboard(facts: Facts) -> str:
 
 
 def _finite(value: Any, other: float = math.nan) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else other
+    return float(value) if isinstance(value, Real) and math.isfinite(value) else other
 
 
 def _seconds(value: Any) -> str:
@@ -182,10 +188,8 @@ def _settings(value: Any) -> str:
         return "" if value is None else str(value)
     symbols = {"alpha": "α", "gamma": "γ", "weight_decay": "weight decay"}
     return ", ".join(
-        f"{symbols.get(str(k), k)} {v:g}"
-        if isinstance(v, float)
-        else f"{symbols.get(str(k), k)} {v}"
-        for k, v in value.items()
+        f"{symbols.get(str(name), name)} {f'{v:g}' if isinstance(v, float) else v}"
+        for name, v in value.items()
     )
 
 
@@ -194,7 +198,8 @@ def scope(facts: Facts) -> str:
     clf = facts.clf
     charts = []
     for name, key, chosen in (("γ", "gamma", clf.gamma_), ("α", "alpha", clf.alpha_)):
-        tried = [(float(x), float(v)) for x, v in clf.dial_.get(key, ()) if math.isfinite(v)]
+        points = (clf.dial_ or {}).get(key, ())
+        tried = [(float(x), float(v)) for x, v in points if math.isfinite(v)]
         if len({x for x, _ in tried}) > 1:
             label = f"validation {facts.metric}"
             charts.append(line_chart(tried, name=name, score=label, chosen=chosen))
@@ -207,7 +212,8 @@ def scope(facts: Facts) -> str:
         return f"{about}<p>γ and α were not varied, so there is nothing to draw.</p>"
     ring = ""
     if clf.gamma_ is not None:
-        ring = f"<p class=quiet>The ring is what was chosen: γ = {clf.gamma_:g}, α = {facts.alpha:g}.</p>"
+        choice = f"γ = {clf.gamma_:g}, α = {facts.alpha:g}"
+        ring = f"<p class=quiet>The ring is what was chosen: {choice}.</p>"
     return f'{about}<div class="charts">{"".join(charts)}</div>{ring}'
 
 
@@ -229,11 +235,12 @@ def mistakes(facts: Facts) -> str:
         + f"<td>{scores['support'][c]:,}</td></tr>"
         for c in order
     ]
+    layout = "two" if len(facts.names) <= SIDE_BY_SIDE else "stacked"
     table = _folded("classes", f"<thead><tr>{head}</tr></thead>", rows, MANY_CLASSES)
     return (
         f"<p>From {int(facts.held.sum()):,} labelled nodes, predicted by models that neither saw "
         "their label nor were chosen with it.</p>"
-        f'<div class="two"><div><h3>Labels and predictions</h3>'
+        f'<div class="{layout}"><div><h3>Labels and predictions</h3>'
         f"{confusion_table(facts.matrix, facts.names)}</div>"
         f"<div><h3>Class by class</h3>{table}"
         "<p class=quiet>Precision: of the nodes predicted so, the share that are. Recall: of the "
@@ -249,6 +256,11 @@ def _calibrated(found: dict[str, Any]) -> str:
         n * (p - right)
         for p, right, n in zip(found["stated"], found["right"], found["count"], strict=True)
     )
+    if sum(found["count"]) < FEW:
+        return (
+            f'<div class="charts">{reliability(found)}<p>There are too few held-out nodes '
+            f"({sum(found['count'])}) to tell how well it is calibrated.</p></div>"
+        )
     side = "It is overconfident." if lean > 0 else "It is underconfident."
     return (
         f'<div class="charts">{reliability(found)}<p>Stated probability and share of right '
@@ -286,8 +298,9 @@ aria-label="Spectral embedding of the graph; points are nodes"></canvas>
 <div id="legend" aria-label="Classes"></div>
 <p class="quiet">Each point is a node, placed by the first two eigenvectors of L^(α,γ) at
 α = {facts.alpha:g}; nodes near each other here are near each other for diffusion. At γ =
-{facts.gamma:g} the axes are φ¹ and φ²; at other γ the picture is turned to match. Distances from
-zero are compressed (asinh). The star is the gradient node, the greatest entry of φ¹.</p>"""
+{facts.gamma:g} the axes are φ¹ and φ²; at other γ the picture is turned to match. They show the
+order of the nodes, not the values, as by value a few nodes would lie far from all others. The star
+is the gradient node, the greatest entry of φ¹.</p>"""
 
 
 def _search(facts: Facts) -> str:
@@ -296,7 +309,8 @@ def _search(facts: Facts) -> str:
         rewired = (
             f" The model is rewired: {facts.used.added.shape[1]:,} edges lead to gradient nodes."
         )
-    return f"""<label for="search">Find a node by its id (column “{text(facts.clf.table_.id_name)}”)</label>
+    column = text(facts.clf.table_.id_name)
+    return f"""<label for="search">Find a node by its id (column “{column}”)</label>
 <div class="search"><input id="search" type="text" role="combobox" autocomplete="off"
 spellcheck="false" aria-expanded="false" aria-controls="found" aria-autocomplete="list"
 placeholder="type, or click a point">
@@ -308,16 +322,21 @@ probabilities (Σ√(p q)), half by their features (cosine, standardised).</p>""
 
 
 def _sampled(facts: Facts) -> str:
-    n = facts.graph.num_nodes
-    if facts.shown == n:
-        return f"All {n:,} nodes are on this page."
-    why = "drawn at random, each class in proportion, gradient nodes always among them"
-    said = f"This page holds {facts.shown:,} of {n:,} nodes, {why}"
-    said += "; of neighbours outside of these, it knows the prediction only."
-    if facts.path is not None and facts.path.partial:
-        said += (
-            f" The graph is too large to embed in a few seconds: the map is that of a connected "
-            f"part of {facts.path.nodes.size:,} nodes, solved by itself, and the nodes on this page "
-            "are of that part."
+    """Which nodes and which γ the page holds, where these are not all."""
+    n, path = facts.graph.num_nodes, facts.path
+    said = f"All {n:,} nodes are on this page."
+    if facts.shown < n:
+        said = (
+            f"This page holds {facts.shown:,} of {n:,} nodes, drawn at random, each class in "
+            "proportion, gradient nodes always among them; of neighbours outside of these, it "
+            "knows the prediction only."
         )
+    if path is not None and path.partial:
+        said += (
+            " The graph is too large to embed in a few seconds: the map is that of a connected "
+            f"part of {path.nodes.size:,} nodes, solved by itself, and the nodes on this page are "
+            "of that part."
+        )
+    if path is not None and len(path.gammas) < ALL_GAMMAS:
+        said += f" As the graph is large, the map is solved at {len(path.gammas)} values of γ."
     return said

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pdgnn.estimator.classifier import PDClassifier
 from pdgnn.report.escape import one_line
 from pdgnn.report.training import METRIC_NAMES
 
@@ -19,8 +19,8 @@ ROWS = 8
 """Of the leaderboard, those that are shown."""
 
 
-def fitted_text(classifier: Any) -> RenderableType:
-    """The leaderboard of a fitted `PDClassifier`, and its score beside those without the graph."""
+def fitted_text(classifier: PDClassifier) -> RenderableType:
+    """The leaderboard of a fitted classifier, and its score beside those without the graph."""
     found = classifier.estimate_
     metric = METRIC_NAMES.get(found.metric, found.metric)
     board = _table("tried", f"validation {metric}", "seconds")
@@ -37,7 +37,7 @@ def fitted_text(classifier: Any) -> RenderableType:
         *([Padding(Text(f"and {more} more", style="dim"), (0, 0, 0, 2))] if more > 0 else []),
         Text(),
         Padding(scores, (0, 0, 0, 2)),
-        *(Padding(Text(line), (0, 0, 0, 2)) for line in _remarks(found)),
+        *(Padding(Text(line), (0, 0, 0, 2)) for line in _remarks(classifier)),
     )
 
 
@@ -52,9 +52,11 @@ def _percent(score: float) -> str:
     return "none" if score != score else f"{100 * score:.2f}"  # noqa: PLR0124 (nan)
 
 
-def _remarks(found: Any) -> Iterator[str]:
-    yield one_line(f"Measured on {found.n:,} nodes: {found.how}.")
+def _remarks(classifier: PDClassifier) -> Iterator[str]:
+    found = classifier.estimate_
+    yield one_line(found.how)
     if found.helps:
         yield "The graph helps: the model is better than those that do not see the edges."
     else:
         yield "The graph does not help: a model that does not see the edges is as good."
+    yield from map(one_line, classifier.notes_)

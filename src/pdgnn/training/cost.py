@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from pdgnn.models import MODELS, Model, find_model
 from pdgnn.nn.features import SPARSE_SHARE
+from pdgnn.training.loop import even_share
 from pdgnn.training.spec import RunSpec
 from pdgnn.training.task import Task
 
@@ -23,6 +24,8 @@ __all__ = ["begin_seconds", "runs_at_once", "step_seconds"]
 
 LAYER = 1e-3
 """Seconds of a layer whatever its size: Python, and the start of its operations."""
+MESSAGES = 2e-3
+"""The same of its messages; twice that with attention."""
 PRODUCT = 1.5e-10
 """Seconds of a multiplication in a dense product, its backward pass and evaluation included."""
 MESSAGE = 5e-9
@@ -31,13 +34,16 @@ ATTENTION = 1e-8
 """The same where the edge has a weight of attention, beside MESSAGE."""
 CHANNEL = 3e-8
 """The same of a channel of a node: norms, activations, dropout."""
+PARAMETER = 1e-8
+"""Seconds of AdamW for a parameter."""
 GPU_SPEED, GPU_STEP, GPU_BEGIN = 50.0, 1e-3, 2.0
 """How much faster a GPU is, what a step and what a shape takes there at least: a crude guess."""
 SOLVE = 2e-6
 """Seconds for a node or edge to find an eigenvector."""
-AT_ONCE_WORK = 1 << 18
-"""Multiplications of a layer up to which runs on a CPU train faster at once than in turn."""
-MOST_AT_ONCE = 16
+AT_ONCE_CHANNELS = 1 << 16
+"""Nodes × width up to which runs on a CPU train faster at once than in turn."""
+LEAST_AT_ONCE, MOST_AT_ONCE = 6, 16
+"""Runs that are worth training at once; more than the most gain nothing."""
 
 _nonzeros: WeakKeyDictionary[Task, int] = WeakKeyDictionary()
 
@@ -51,25 +57,29 @@ def step_seconds(
     """Seconds of one step of one run that trains alone: forward, backward, AdamW, evaluation.
 
     The sum of LAYER · (depth + 2), PRODUCT for every parameter and node (of the first layer: for
-    every feature that it multiplies), MESSAGE and ATTENTION for every channel of every edge and
-    layer, and CHANNEL for every channel of every node and layer. A model sends messages if it uses
-    ``rewired``, and has attention if it uses ``heads``: one of a user's own, which by default says
-    that it uses all, counts as the heaviest kind. Its parameters are counted, not its operations.
+    every feature that it multiplies), CHANNEL for every channel of every node and layer, and
+    PARAMETER for every parameter; where there are messages, MESSAGES for every layer, and MESSAGE
+    for every channel of every edge and layer, with ATTENTION on top.
+
+    A model sends messages if it uses ``rewired``, and has attention if it uses ``heads``: one of a
+    user's own, which by default says that it uses all, counts as the heaviest kind. Its parameters
+    are counted, not its operations.
     """
-    model = find_model(spec.model, models)
-    nodes = task.graph.num_nodes
-    entries = _features(task, sparse=model.sparse)
-    first = task.x.shape[1] * spec.width
-    products = entries * spec.width + nodes * max(0, _parameters(model, task, spec) - first)
-    messages = 0.0
+    model, nodes = find_model(spec.model, models), task.graph.num_nodes
+    parameters, first = _parameters(model, task, spec), task.x.shape[1] * spec.width
+    products = _features(task, sparse=model.sparse) * spec.width
+    products += nodes * max(0, parameters - first)
+    work = PRODUCT * products + CHANNEL * nodes * spec.width * (spec.depth + 1)
+    work += PARAMETER * parameters
+    start = LAYER * (spec.depth + 2)
     if "rewired" in model.uses:
-        slots = 2 * task.graph.num_edges + nodes * (2 if spec.rewired else 1)
-        rate = MESSAGE + (ATTENTION if "heads" in model.uses else 0.0)
-        messages = rate * slots * spec.width * spec.depth
-    work = PRODUCT * products + messages + CHANNEL * nodes * spec.width * (spec.depth + 1)
-    if torch.device(device).type != "cpu":
-        return GPU_STEP + work / GPU_SPEED
-    return LAYER * (spec.depth + 2) + work
+        attention = "heads" in model.uses
+        slots = 2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)
+        work += (MESSAGE + attention * ATTENTION) * slots * spec.width * spec.depth
+        start += MESSAGES * (1 + attention) * spec.depth
+    if torch.device(device).type == "cpu":
+        return start + work
+    return GPU_STEP + work / GPU_SPEED
 
 
 def begin_seconds(
@@ -78,25 +88,27 @@ def begin_seconds(
     device: str | torch.device = "cpu",
     models: Mapping[str, Model] | None = None,
 ) -> float:
-    """Seconds before the first step of a setting: an eigenvector where it needs one."""
-    solves = find_model(spec.model, models).used(spec) & {"gamma"}
+    """Seconds before the first step of a setting: an eigenvector for rewiring and for attention."""
+    used = find_model(spec.model, models).used(spec)
+    solves = spec.rewired or {"heads", "gamma"} <= used
     size = task.graph.num_nodes + task.graph.num_edges
     solving = SOLVE * size if solves else 0.0
     return solving + (0.0 if torch.device(device).type == "cpu" else GPU_BEGIN)
 
 
-def runs_at_once(spec: RunSpec, task: Task, models: Mapping[str, Model] | None = None) -> int:
-    """Runs like this one that train faster on a CPU at once than in turn; 1 where none do.
+def runs_at_once(spec: RunSpec, task: Task, runs: int) -> int:
+    """How many of so many runs like this one to train at once on a CPU, where it is faster.
 
-    It follows from the size of a layer alone, (nodes + edges + features other than 0) × width. A
-    user's own model trains one at a time, where its module is called as it is.
+    It follows from sizes alone, so that the same runs give the same bits everywhere: some at once
+    share the time that an operation takes whatever its size, which is most of it where nodes ×
+    width are few; to apply a module to several runs has a cost of its own, which few runs do not
+    pay for. A user's own model trains one at a time, where its module is called as it is.
     """
-    if spec.model not in MODELS:
+    if spec.model not in MODELS or runs < LEAST_AT_ONCE:
         return 1
-    model = find_model(spec.model, models)
-    slots = 2 * task.graph.num_edges if "rewired" in model.uses else 0
-    work = (slots + task.graph.num_nodes + _features(task, sparse=True)) * spec.width
-    return max(1, min(MOST_AT_ONCE, AT_ONCE_WORK // work))
+    if task.graph.num_nodes * spec.width > AT_ONCE_CHANNELS:
+        return 1
+    return even_share(runs, MOST_AT_ONCE)
 
 
 def _features(task: Task, *, sparse: bool) -> int:

@@ -23,7 +23,7 @@ from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.state import Row, RunState
 from pdgnn.training.summary import Summary
 
-__all__ = ["Halving", "Rung", "SearchProgress", "Setting", "Standing", "Stopped"]
+__all__ = ["Halving", "Rung", "SearchProgress", "Setting", "Standing", "Stopped", "better"]
 
 TELL_SECONDS = 0.5
 """Progress is told no more often than this."""
@@ -179,7 +179,7 @@ class Halving:
         standings = [self._standing(s, self.results) for s in self.alive]
         on = [True] * len(standings)
         if self.rung + 1 < len(self.plan.sizes):
-            on = _better(standings, self.plan.sizes[self.rung + 1])
+            on = better(standings, self.plan.sizes[self.rung + 1])
         for setting, standing, goes_on in zip(self.alive, standings, on, strict=True):
             if not goes_on:
                 self.dropped.append(standing)
@@ -209,16 +209,16 @@ class Halving:
             taken = max(int(begun[s.key]["step"]) if s.key in begun else 0 for s in group)
             how = replace(
                 self.how,
-                most_runs=self._at_once(group[0]),
+                most_runs=self._at_once(group),
                 capture=group[0].steps - taken > WARM_UP,  # the warm-up takes steps of the runs
             )
             train_share(group, self.inputs, how, self, begun)
 
-    def _at_once(self, spec: RunSpec) -> int | None:
-        """The most runs like this one to train at once; None: as many as fit."""
+    def _at_once(self, group: Sequence[RunSpec]) -> int | None:
+        """The most of these runs to train at once; None: as many as fit."""
         if self.how.most_runs is not None or self.how.device.type != "cpu":
             return self.how.most_runs
-        return runs_at_once(spec, self.inputs.tasks[spec.dataset])
+        return runs_at_once(group[0], self.inputs.tasks[group[0].dataset], len(group))
 
     def _standing(self, setting: Setting, results: Mapping[str, RunResult]) -> Standing:
         found = [results[name] for name in setting.names if name in results]
@@ -311,7 +311,7 @@ def _name(spec: RunSpec) -> str:
     return replace(spec, steps=1).key
 
 
-def _better(standings: Sequence[Standing], count: int) -> list[bool]:
+def better(standings: Sequence[Standing], count: int) -> list[bool]:
     """Which of them are the best `count`, the first of equals; those not able only if none is."""
     order = sorted(range(len(standings)), key=lambda i: standings[i].order, reverse=True)
     best = [i for i in order[:count] if standings[i].able] or order[:1]

@@ -40,7 +40,7 @@ class Plan:
     share: float  # of the steps of each
     sizes: tuple[int, ...]  # settings in each rung
     eta: int
-    seeds: int
+    seeds: int  # of the settings in the last rung
     seconds: float = 0.0  # at most, by the estimate
 
     def steps(self, steps: int, rung: int) -> int:
@@ -100,29 +100,30 @@ def make_plan(
     """The largest plan that takes at most half of the budget; all there is without one.
 
     Where not everything fits, fewer settings are taken, the first ones, down to η²; then fewer
-    steps, down to LEAST_STEPS; then fewer settings again, down to one; then fewer steps of it, down
-    to one. So a larger budget never means fewer settings or fewer steps.
+    seeds, down to one; then fewer steps, down to LEAST_STEPS; then fewer settings again, down to
+    one; then fewer steps of it, down to one. So a larger budget never means less of any of these.
 
     >>> costs = [Cost(1000, 0.01)] * 20
     >>> [make_plan(costs, budget=b).settings for b in (None, 200, 60)]
-    [20, 20, 10]
+    [20, 20, 9]
     """
-    for settings, share in _choices(costs, eta):
-        plan = Plan(settings, share, rung_sizes(settings, eta, rungs), eta, seeds)
+    for settings, share, count in _choices(costs, eta, seeds):
+        plan = Plan(settings, share, rung_sizes(settings, eta, rungs), eta, count)
         seconds = plan.seconds_left(costs[:settings])
         if budget is None or seconds <= BUDGET_SHARE * budget:
             break
     return replace(plan, seconds=seconds)
 
 
-def _choices(costs: Sequence[Cost], eta: int) -> Iterator[tuple[int, float]]:
-    """Numbers of settings and shares of their steps, from all down to one step of one setting."""
+def _choices(costs: Sequence[Cost], eta: int, seeds: int) -> Iterator[tuple[int, float, int]]:
+    """Settings, shares of their steps and seeds, from all down to one step of one setting."""
     longest = max(c.steps for c in costs)
     few, least = min(len(costs), eta**2), min(1.0, LEAST_STEPS / longest)
-    yield from ((n, 1.0) for n in range(len(costs), few - 1, -1))
-    yield from ((few, share) for share in _shares(1.0, least))
-    yield from ((n, least) for n in range(few - 1, 0, -1))
-    yield from ((1, share) for share in _shares(least, 1 / longest))
+    yield from ((n, 1.0, seeds) for n in range(len(costs), few - 1, -1))
+    yield from ((few, 1.0, count) for count in range(seeds - 1, 0, -1))
+    yield from ((few, share, 1) for share in _shares(1.0, least))
+    yield from ((n, least, 1) for n in range(few - 1, 0, -1))
+    yield from ((1, share, 1) for share in _shares(least, 1 / longest))
 
 
 def _shares(high: float, low: float) -> list[float]:

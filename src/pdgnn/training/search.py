@@ -102,7 +102,7 @@ def search(
             that follow it.
         keep: What the results of these carry of their best step: ``"logits"``, ``"weights"``.
         most_runs: The most runs to train at once; default: on a CPU what is known to be fastest for
-            graphs of this size (:func:`~pdgnn.training.cost.runs_at_once`), on a GPU what fits.
+            graphs of this size (:func:`pdgnn.training.cost.runs_at_once`), on a GPU what fits.
         progress: Called now and then, at most twice a second.
     """
     begun = time.perf_counter()

@@ -60,7 +60,7 @@ const place = new Float64Array(2 * count); /* where each point is now, in [-1, 1
 const pointOf = new Map(map ? map.points.map((node, i) => [node, i]) : []);
 let at = map ? map.chosen : 0, selected = -1, hovered = -1, only = null, frame = 0, timer = 0;
 let colour = "label";
-const MARGIN = 26;
+const MARGIN = 30;
 
 function settle(share, from) {
   const to = map.xy[at];
@@ -114,24 +114,17 @@ function star(c, x, y, r) {
   }
   c.closePath();
 }
-function axes(c, w, h) {
-  const end = 40;
-  c.strokeStyle = c.fillStyle = ink("quiet");
-  c.lineWidth = 1;
-  c.beginPath();
-  c.moveTo(8, h - end); c.lineTo(8, h - 8); c.lineTo(end, h - 8);
-  c.moveTo(5, h - end + 5); c.lineTo(8, h - end); c.lineTo(11, h - end + 5);
-  c.moveTo(end - 5, h - 11); c.lineTo(end, h - 8); c.lineTo(end - 5, h - 5);
-  c.stroke();
-  c.font = "13px system-ui, sans-serif";
+function axes(c, w, h) { /* in the margin, where no point lies */
   const turned = at === map.chosen ? "" : ", turned";
-  c.fillText("φ¹" + turned, end + 4, h - 4);
-  c.fillText("φ²" + turned, 4, h - end - 6);
+  c.fillStyle = ink("quiet");
+  c.font = "13px system-ui, sans-serif";
+  c.textAlign = "left"; c.fillText(`↑ φ²${turned}`, 10, 17);
+  c.textAlign = "right"; c.fillText(`φ¹${turned} →`, w - 10, h - 8);
 }
 function rewiredEdges(c) {
   const hub = map.gradient[at], joined = new Set(map.joined[at]), [x, y] = screen(hub);
   c.strokeStyle = ink("rewired");
-  c.globalAlpha = Math.min(0.5, 0.02 + 25 / count);
+  c.globalAlpha = Math.min(0.5, 0.035 + 25 / count);
   c.lineWidth = 0.7;
   c.beginPath();
   for (let i = 0; i < count; i++) {
@@ -283,7 +276,8 @@ function neighbours(n) {
     rows.push(line(other, near[i + 1] / most, percent(near[i + 1] / 10000, 1), rewired ? "rewired" : "", rewired ? "rewired edge" : ""));
   }
   const all = nodes.count[n], shown = near.length / 2;
-  const parts = [all === 0 ? "It has no neighbours." : `${all.toLocaleString("en")} ${all === 1 ? "neighbour" : "neighbours"}${shown < all ? `, the ${shown} with most weight shown` : ""}.`];
+  const rest = nodes.over[n] === null ? ", without any weight" : shown < all ? `, the ${shown} with most weight shown` : "";
+  const parts = [all === 0 ? "It has no neighbours." : `${all.toLocaleString("en")} ${all === 1 ? "neighbour" : "neighbours"}${rest}.`];
   if (nodes.own[n]) parts.push(`Its own share is ${percent(nodes.own[n] / 10000, 1)}.`);
   if (data.rewired && nodes.over[n] !== null) parts.push(`Of what came from neighbours, ${percent(nodes.over[n] / 1000, 1)} came over rewired edges.`);
   return [make("h4", {}, "Neighbours, by weight"), make("p", { class: "quiet" }, parts.join(" ")), make("ul", {}, ...rows)];
