@@ -1,6 +1,6 @@
 """What the graph adds to an ordinary tabular model: the same learners, with and without.
 
-    python examples/diffusion_features.py
+Run it as it is: ``python examples/diffusion_features.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tables in memory: pyarrow here; a pandas or Polars frame is handed over in the same way.
 
-    python examples/frames.py
+Run it as it is: ``python examples/frames.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PDGCNConv and PDGATConv in an ordinary PyG model and training loop.
 
-    python examples/layers.py
+Run it as it is: ``python examples/layers.py``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The files lie in ``examples/staff``. A third of the people have no role: theirs is predicted.
 
-    python examples/own_graph.py
+Run it as it is: ``python examples/own_graph.py``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Logistic regression sees P^(1,γ) x, what a node makes of its own features and its neighbours', and
 nothing else. At γ = 0 that is x itself, at γ = 1 the mean over the neighbours.
 
-    python examples/scopes.py
+Run it as it is: ``python examples/scopes.py``.
 """
 
 from __future__ import annotations

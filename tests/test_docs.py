@@ -1,4 +1,4 @@
-"""The pages of docs/: their programs run, their commands have options that exist, the site builds."""
+"""The pages of docs/: their programs run, their commands exist, and the site builds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-import click
 import pytest
 import typer
 
@@ -87,17 +87,10 @@ def commands(page: Path) -> list[list[str]]:
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
 def test_commands_have_options_that_exist(page):
     group = typer.main.get_command(app)
-    assert isinstance(group, click.Group) or hasattr(group, "get_command")
     for words in commands(page):
-        context = click.Context(group) if isinstance(group, click.Group) else None
-        command = group.get_command(context, words[0])
-        assert command is not None, words
-        try:
-            command.make_context(words[0], words[1:], resilient_parsing=False)
-        except SystemExit as ended:  # --list and --help print and end
-            assert ended.code == 0
-        except typer.Exit as ended:
-            assert ended.exit_code == 0
+        command = group.commands[words[0]]
+        with suppress(typer.Exit):  # --list prints, and that is all
+            command.make_context(words[0], words[1:])  # an unknown option is an error
 
 
 def test_commands_are_found():
