@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs bench clean
 
 # A graph whose neighbours mostly disagree, PD-GCN over the dial of gamma, and what it competes with.
 DEMO := synthetic:num_nodes=2000,homophily=0.1
@@ -23,6 +23,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, in site/: open site/index.html; it needs neither a server nor a network.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(READY)
 	$(BIN)/python benchmarks/spectrum.py
 	$(BIN)/python benchmarks/training.py
@@ -36,4 +40,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site
