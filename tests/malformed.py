@@ -252,11 +252,6 @@ def wrong_features(_: random.Random) -> Iterator[Case]:
     yield Case("an empty column to fill", changed(empty=[""] * N), (*FILES, "--impute", "median"))
     yield Case("text", changed(note=[f"a note on {name}" for name in NAMES]))
     yield Case("codes", changed(zip=[f"0{i:04d}" for i in range(N)]))
-    yield Case(
-        "text in GraphML",
-        {"graph.graphml": xml().replace(b">a</data>", b">a b</data>")},
-        (*GRAPHML, "--drop", "shoe"),
-    )
     for what, column in (
         ("dates", pa.array(range(N), pa.date32())),
         ("times", pa.array(range(N), pa.timestamp("us"))),

@@ -52,6 +52,8 @@ def test_a_model_by_its_name_in_the_paper_is_measured(script):
         ("scale", "--models", "", "pd-gat, pd-gcn"),
         ("kernels", "--kernels", "attend,spmv", "aggregate, aggregate-dx"),
         ("kernels", "--dtypes", "half", "float32"),
+        ("at_once", "--models", "gcn,gan", "mlp, gcn, pd-gat-sep"),
+        ("cost", "--models", "gan", "mlp, gcn, sage, pd-gat-sep"),
         ("spectrum", "--methods", "matlab", "pdgnn, path, pyg"),
         ("spectrum", "--graphs", "nowhere", "chain"),
     ],

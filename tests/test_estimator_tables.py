@@ -152,6 +152,7 @@ MAKERS = {
     "pandas": lambda frame: frame,
     "polars": pl.from_pandas,
     "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "dict": lambda frame: pa.Table.from_pandas(frame, preserve_index=False).to_pydict(),
     "stream": lambda frame: Stream(pa.Table.from_pandas(frame, preserve_index=False)),
 }
 
@@ -305,8 +306,11 @@ def test_labels_of_arrays(y, labels):
 def test_arrays_are_refused_in_scikit_learns_words(x, y, message):
     with pytest.raises(ValueError, match=message):
         as_node_table(x, y)
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        as_node_table(sp.csr_array(np.eye(4)), [0, 1, 0, 1])
+
+
+def test_sparse_features_are_taken_as_they_are():
+    table = as_node_table(sp.csr_array(np.eye(4)), [0, 1, 0, 1])
+    assert table.features.tolist() == np.eye(4).tolist()
 
 
 def test_nan_is_left_to_the_encoder():

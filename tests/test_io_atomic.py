@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pdgnn import InputError
-from pdgnn.io.atomic import open_lock, replacing
+from pdgnn.io.atomic import open_lock, replacing, replacing_folder
 
 pytest.importorskip("fcntl")
 
@@ -147,3 +147,50 @@ def test_what_is_no_file_cannot_be_a_lock(tmp_path):
     ):
         with pytest.raises(InputError, match=message), open_lock(tmp_path / name, busy="in use"):
             pass
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    target = tmp_path / "model"
+    for text in ("old", "new"):
+        with replacing_folder(target) as partial:
+            (partial / f"{text}.txt").write_text(text)
+        assert names_in(target) == [f"{text}.txt"]
+        assert names_in(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "full"), KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_failure_leaves_the_old_folder_alone(tmp_path, error, there):
+    target = tmp_path / "model"
+    if there:
+        target.mkdir()
+        (target / "old.txt").write_text("old")
+
+    def write_half() -> None:
+        with replacing_folder(target) as partial:
+            (partial / "new.txt").write_text("half")
+            raise error
+
+    with pytest.raises((InputError, type(error))):
+        write_half()
+    assert names_in(tmp_path) == (["model"] if there else [])
+    assert not there or names_in(target) == ["old.txt"]
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkeypatch):
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+    real = Path.replace
+
+    def failing(self, new):
+        if (self / "new.txt").exists():
+            raise OSError(28, "full")
+        return real(self, new)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    raised = pytest.raises(InputError, match="cannot be written: full")
+    with raised, replacing_folder(target) as partial:
+        (partial / "new.txt").write_text("new")
+    assert names_in(target) == ["old.txt"]
+    assert names_in(tmp_path) == ["model"]

@@ -327,6 +327,11 @@ def test_the_benchmarks_archives():
     assert table.features.shape == (4, 3)
     write(a__npz=archive(node_ids=np.array(["a", "b", "c", "d"])))
     assert read_nodes("a.npz").ids.tolist() == ["a", "b", "c", "d"]
+    assert read_nodes("a.npz").ids.dtype == object
+    write(a__npz=archive(node_ids=np.array(["a", "b", "c", "a"])))
+    refused("a.npz: 1 id occurs more than once: 'a'", "a.npz")
+    write(a__npz=archive(node_ids=np.array([30, 10, 20, 2**62])))
+    assert read_nodes("a.npz").ids.tolist() == [30, 10, 20, 2**62]
     refused("there is no split 2; splits are 0 to 1", "a.npz", split=2)
     refused("split must be a whole number", "a.npz", split=-1)
     refused("id and drop .* are for tables", "a.npz", drop=["x"])

@@ -30,7 +30,7 @@ from pdgnn.estimator.classifier import PDClassifier
 LEAST = 300
 app = typer.Typer()  # without the other commands: it is built again whenever it is called
 app.command()(fit_command)
-GROWTH = {"expanding": 120_000_000, "distinct": 900_000_000}
+GROWTH = {"expanding": 120_000_000, "distinct": 500_000_000}
 """Bytes by which memory may grow. The former unpack to 200 MB each, and --max-gb says 10; the
 latter are 15 MB of text in a million rows."""
 
@@ -130,11 +130,11 @@ for folder in sorted(Path.cwd().iterdir()):
 """
 
 
-@pytest.mark.parametrize("family", LARGE)
-def test_large_tables_are_refused_with_little_memory(tmp_path, family):
-    """In one process, whose peak is that of a small table first and then of all the others."""
-    made = [Case("small", {"nodes.csv": b"", "edges.csv": b""}), *cases(family)]
-    for i, case in enumerate(made):
+def test_large_tables_are_refused_with_little_memory(tmp_path):
+    """In one process, whose peak is that of empty tables first and then of all the others."""
+    made = [("", Case("empty", tables(b"", b"")))]
+    made += [(family, case) for family in LARGE for case in cases(family)]
+    for i, (_, case) in enumerate(made):
         folder = tmp_path / "cases" / f"{i:02d}"
         folder.mkdir(parents=True)
         case.write(folder)
@@ -148,17 +148,17 @@ def test_large_tables_are_refused_with_little_memory(tmp_path, family):
     )
     lines = done.stdout.splitlines()
     assert len(lines) == len(made), done.stderr
-    peaks = []
-    for case, line in zip(made, lines, strict=True):
+    first = 0
+    for (family, case), line in zip(made, lines, strict=True):
         code, peak, said = line.split(" ", 2)
         check(case, int(code), "", f"{said}\n")
-        peaks.append(1024 * int(peak))
-    assert peaks[-1] - peaks[0] < GROWTH[family], [p // 10**6 for p in peaks]
+        first = first or int(peak)
+        assert 1024 * (int(peak) - first) <= GROWTH.get(family, 0), case.name
 
 
 def test_a_process_of_its_own_says_the_same(tmp_path):
     """Real streams and exit codes, no traceback."""
-    for case in (cases("controlling")[4], cases("climbing")[0]):
+    for case in (cases("controlling")[2], cases("climbing")[0]):
         folder = tmp_path / case.name
         folder.mkdir()
         case.write(folder)

@@ -103,25 +103,11 @@ def fit_command(
     pdgnn fit minesweeper --split 3 -o model
     """
     with wrapped_errors():
-        from pdgnn.estimator.saved import check_target
-        from pdgnn.io.write import check_place
+        from pdgnn.io.nodes import read_nodes
+        from pdgnn.io.write import check_model_folder
 
         limit = max_bytes_of(max_gb)
-        check_target(output, force=force)
-        check_place(output)
-        from pdgnn.estimator.classifier import PDClassifier
-        from pdgnn.io.nodes import read_nodes
-        from pdgnn.report.fitted_text import fitted_text
-
-        classifier = PDClassifier(
-            model=model,
-            minutes=minutes,
-            device=device.value,
-            seed=seed,
-            metric=None if metric is None else metric.value,
-            class_weight="balanced" if balanced else None,
-            impute=None if impute is None else impute.value,
-        )
+        check_model_folder(output, force=force)
         with _searching(f"reading {nodes or edges}") as progress:
             table = read_nodes(
                 edges,
@@ -132,6 +118,19 @@ def fit_command(
                 split=split,
                 root=root,
                 max_bytes=limit,
+            )
+            # after the table, since these take seconds to import
+            from pdgnn.estimator.classifier import PDClassifier
+            from pdgnn.report.fitted_text import fitted_text
+
+            classifier = PDClassifier(
+                model=model,
+                minutes=minutes,
+                device=device.value,
+                seed=seed,
+                metric=None if metric is None else metric.value,
+                class_weight="balanced" if balanced else None,
+                impute=None if impute is None else impute.value,
             )
             classifier.fit(table, progress=progress)
             progress("writing the model and its page")

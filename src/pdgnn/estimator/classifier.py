@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.estimator.columns import ColumnEncoder, structural_features
+from pdgnn.estimator.honest import honest_estimate
 from pdgnn.estimator.members import Clock, Member, Problem, mean_proba
+from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.portfolio import Portfolio, check_choice, fit_portfolio
-from pdgnn.estimator.scores import Estimate, estimate, score
-from pdgnn.estimator.splits import FEW, Round, rounds
+from pdgnn.estimator.scores import score
+from pdgnn.estimator.splits import Round, rounds
 from pdgnn.estimator.tables import as_node_table
 from pdgnn.estimator.tabular import FeatureCache
 from pdgnn.io.nodes import NodeTable
@@ -229,7 +231,14 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found.append((one, self._choose(one, share * seconds, clock, cache)))
         kept = found[0][1]
         self._keep(kept, last)
-        self.estimate_ = self._estimate(found, nested=len(plan) > 1)
+        self.honest_, self.estimate_ = honest_estimate(
+            found,
+            self.y_,
+            self.metric_,
+            given=self.table_.split is not None,
+            nested=folds > 0,
+            seed=self.seed,
+        )
 
     def _choose(self, one: Round, seconds: float, clock: Clock, cache: FeatureCache) -> Portfolio:
         metric = self.metric_ if _all_classes(self.y_, one.masks, self.metric_) else "accuracy"
@@ -299,28 +308,16 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.depth_ = int(first.get("depth", first.get("hops", 0)))
         self.rewired_ = any(bool(m.settings.get("rewired")) for m in self.members_)
 
-    def _estimate(self, found: list[tuple[Round, Portfolio]], *, nested: bool) -> Estimate:
-        shape = self.proba_.shape
-        self.honest_ = np.full(shape, np.nan)
-        others: dict[str, NDArray[np.float64]] = {}
-        for one, portfolio in found:
-            nodes = one.held_out
-            self.honest_[nodes] = mean_proba(portfolio.best.parts or [portfolio.best])[nodes]
-            for name, member in _without_graph(portfolio).items():
-                there = others.setdefault(name, np.full(shape, np.nan))
-                there[nodes] = mean_proba([member])[nodes]
-        known = np.isfinite(self.honest_).all(axis=1) & (self.y_ >= 0)
-        full = {n: p[known] for n, p in others.items() if np.isfinite(p[known]).all()}
-        train = self.y_[(self.y_ >= 0) & ~known] if not nested else self.y_[self.y_ >= 0]
-        return estimate(
-            self.honest_[known],
-            self.y_[known],
-            self.metric_,
-            full,
-            majority=int(np.bincount(train, minlength=shape[1]).argmax()),
-            how=_how(int(known.sum()), nested=nested, given=self.table_.split is not None),
-            seed=self.seed,
-        )
+    @property
+    def attention_(self) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Edges ``[2, E]`` and their attention ``[E]`` in the best network that has any."""
+        for member in sorted(self.members_, key=lambda m: -m.val):
+            model = member.models[0]
+            if isinstance(model, NetworkModel):
+                found = model.attention(self.table_.graph, self.x_)
+                if found is not None:
+                    return found
+        return None
 
     def _proba_of(self, table: NodeTable) -> NDArray[np.float64]:
         """The average over members of the average over their models."""
@@ -368,25 +365,3 @@ def _device(device: str) -> str:
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _without_graph(portfolio: Portfolio) -> dict[str, Member]:
-    """The best member of each kind that does not use the graph, by the name in the estimate."""
-    names = {"logistic": "logistic regression", "mlp": "MLP", "trees": "boosted trees"}
-    found: dict[str, Member] = {}
-    for member in portfolio.members:  # best first
-        if member.model in names and not member.graph:
-            found.setdefault(names[member.model], member)
-    return {name: found[name] for name in names.values() if name in found}
-
-
-def _how(n: int, *, nested: bool, given: bool) -> str:
-    if n == 0:
-        return "The search was stopped before any node had been held out."
-    if nested:
-        return (
-            f"Fewer than {FEW} nodes have a label, so that each of {n} was predicted once by "
-            "models that neither trained nor were chosen with its label."
-        )
-    whose = "the test part of the given split" if given else "held out at random"
-    return f"From {n:,} nodes, {whose}, that took no part in training or choosing."

@@ -85,7 +85,7 @@ class Member:
             "val": self.val,
             "seconds": self.seconds,
             "graph": self.graph,
-            **self.settings,
+            "settings": self.settings,
         }
 
 

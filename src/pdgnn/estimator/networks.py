@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pdgnn.errors import InputError, check_whole
 from pdgnn.graph import Graph
 from pdgnn.models import MODELS, Size, find_model
+from pdgnn.nn.blocks import Attention
 from pdgnn.nn.features import compact_features
 from pdgnn.training.spec import RunSpec
 
@@ -56,7 +57,7 @@ def probabilities(logits: Tensor) -> NDArray[np.float64]:
 
 
 def network_candidates(
-    scopes: Sequence[tuple[float, float]], *, seed: int = 0, model: str = "auto"
+    scopes: Sequence[tuple[float, float]], *, model: str = "auto"
 ) -> list[RunSpec]:
     """Networks to try, the most promising first: every kind in every way, over the `scopes`.
 
@@ -71,7 +72,7 @@ def network_candidates(
     for kind in kinds:
         ways = MLP_WAYS if kind["model"] in WITHOUT_GRAPH else WAYS
         specs = [
-            replace(BASE, **kind, depth=depth, lr=lr, dropout=dropout, seed=seed)
+            replace(BASE, **kind, depth=depth, lr=lr, dropout=dropout)
             for depth, lr, dropout in ways
         ]
         rows.append([s for spec in specs for s in _scoped(spec, scopes)])
@@ -96,12 +97,38 @@ class NetworkModel:
 
     def predict_proba(self, graph: Graph, x: NDArray[np.float32]) -> NDArray[np.float64]:
         """The probability of each class at each node of this or another graph, ``[N, C]``."""
-        model, module = find_model(self.spec.model), self._module(graph.num_nodes)
-        features = torch.from_numpy(x)
+        return probabilities(self._logits(self._module(graph.num_nodes), graph, x))
+
+    def attention(
+        self, graph: Graph, x: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Edges (source, target) ``[2, E]`` and what each weighs ``[E]``: the mean over layers and
+        heads. None of a network without attention.
+        """
+        module, found = self._module(graph.num_nodes), []
+
+        def note(layer: Attention, given: Any, _: Any) -> None:
+            edges = given[2].edges
+            pair = torch.stack([edges.col, edges.row]).long()
+            found.append((pair, layer.weights(*given).mean(dim=1)))
+
+        for layer in module.modules():
+            if isinstance(layer, Attention):
+                layer.register_forward_hook(note)
+        self._logits(module, graph, x)
+        if not found:
+            return None
+        weight = torch.stack([w for _, w in found]).mean(dim=0)
+        return found[0][0].numpy(), weight.double().numpy()
+
+    def _logits(self, module: nn.Module, graph: Graph, x: NDArray[np.float32]) -> Tensor:
+        model, features = find_model(self.spec.model), torch.from_numpy(x)
         inputs = model.prepare(graph, features, self.spec)
-        given = compact_features(features) if model.sparse else features
         with torch.no_grad():
-            return probabilities(module(given, **inputs))
+            found: Tensor = module(
+                compact_features(features) if model.sparse else features, **inputs
+            )
+        return found
 
     def _module(self, num_nodes: int) -> nn.Module:
         out = 1 if self.num_classes == 2 else self.num_classes

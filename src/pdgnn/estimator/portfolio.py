@@ -39,7 +39,7 @@ from pdgnn.estimator.tabular import (
 )
 from pdgnn.models import MODELS
 from pdgnn.training.halving import SearchProgress, Standing
-from pdgnn.training.search import SearchResult, search
+from pdgnn.training.search import search
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.task import Task
 
@@ -48,6 +48,8 @@ __all__ = ["CHOICES", "Dial", "Portfolio", "fit_portfolio"]
 TABULAR_SHARE = 0.25
 """Of the budget, what models of a table may take, by estimate."""
 DIAL_SHARE = 0.08
+AGAIN_SHARE = 0.4
+"""Of the time for networks, what training the last ones on all splits may take."""
 PLAN_SHARE = 0.5
 """Of the time, what tables and the dial are planned to take at most: a busy machine is slower."""
 GAMMAS = tuple(i / 10 for i in range(11))
@@ -236,44 +238,65 @@ class _Work:
         )
         scopes = list(dict.fromkeys([*([dial.best] if dial else []), *DEFAULT_SCOPES]))
         budget = max(0.1 * self.seconds, self.seconds - self.planned / PLAN_SHARE)
-        self._search(network_candidates(scopes, seed=self.seed, model="mlp"), task, 0.15 * budget)
+        self._search(network_candidates(scopes, model="mlp"), task, 0.15 * budget)
         wanted = self.model == "auto" or self.model in MODELS
         if self.model != "mlp" and wanted and p.graph.num_edges:
-            others = network_candidates(scopes, seed=self.seed, model=self.model)
-            self._search(others, task, 0.85 * budget)
+            self._search(network_candidates(scopes, model=self.model), task, 0.85 * budget)
 
     def _search(self, specs: Sequence[RunSpec], task: Task, budget: float) -> None:
-        if self.stopped or not specs or self.clock.over():
-            return
-        runs = [replace(s, split=k) for s in specs for k in range(task.num_splits)]
+        """Successive halving on the first splits; the last ones then on all, with other seeds."""
+        first = [0] if task.num_splits < 3 else [0, 1]
+        runs = [replace(s, split=k, seed=self.seed + k) for s in specs for k in first]
+        found = self._halved(runs, task, (1 - AGAIN_SHARE) * budget)
+        last = [s for s in found if s.rung == found[0].rung]
+        again = [
+            replace(standing.spec, split=split, seed=self.seed + seed)
+            for standing in last
+            for split, seed in _more(task.num_splits, first)
+        ]
+        others = self._halved(again, task, AGAIN_SHARE * budget, rungs=1) if again else []
+        self.members += self._members([r for s in (*last, *others) for r in s.summary.results])
+
+    def _halved(
+        self, runs: Sequence[RunSpec], task: Task, budget: float, *, rungs: int | None = None
+    ) -> list[Standing]:
+        if self.stopped or self.clock.over():
+            return []
         found = search(
             runs,
             budget=budget,
             deadline=self.clock.left(),
             tasks={DATASET: task},
             device=self.device,
-            seeds=2 if task.num_splits < 3 else 1,
+            rungs=rungs,
             progress=self._tell,
         )
         self.stopped = found.stopped
-        self.members += [self._member(standing) for standing in _trained(found)]
+        return found.ranking
 
-    def _member(self, standing: Standing) -> Member:
-        p, spec = self.problem, standing.spec
-        results = standing.summary.results
+    def _members(self, results: Sequence[RunResult]) -> list[Member]:
+        """A member for each setting that has weights for every split."""
+        settings: dict[RunSpec, list[RunResult]] = {}
+        for r in results:
+            if r.weights is not None:
+                settings.setdefault(replace(r.spec, split=0, seed=0, steps=1), []).append(r)
+        splits = set(range(self.problem.num_splits))
+        return [self._member(g) for g in settings.values() if {r.spec.split for r in g} == splits]
+
+    def _member(self, results: Sequence[RunResult]) -> Member:
+        p, spec = self.problem, results[0].spec
         by_split = [[r for r in results if r.spec.split == k] for k in range(p.num_splits)]
         proba = [np.mean([_proba(r) for r in runs], axis=0) for runs in by_split]
         f, c = p.x.shape[1], p.num_classes
-        models = [NetworkModel(r.spec, r.weights or {}, f, c) for runs in by_split for r in runs]
         return Member(
             name=_name(spec),
             model=spec.model,
             settings=_settings(spec),
             graph=spec.model not in WITHOUT_GRAPH,
-            models=list(models),
+            models=[NetworkModel(r.spec, r.weights or {}, f, c) for g in by_split for r in g],
             proba=proba,
             val=p.validation_score(proba),
-            seconds=standing.summary.seconds,
+            seconds=sum(r.seconds for r in results),
         )
 
     def _best_so_far(self) -> str:
@@ -302,14 +325,15 @@ def _first(members: Sequence[Member]) -> Member:
     return min(members, key=_rank)
 
 
-def _trained(found: SearchResult) -> list[Standing]:
-    """The settings of the last rung whose runs all have weights."""
-    last = found.ranking[0].rung
-    return [
-        s
-        for s in found.ranking
-        if s.rung == last and all(r.weights is not None for r in s.summary.results)
-    ]
+def _more(splits: int, first: Sequence[int]) -> list[tuple[int, int]]:
+    """Splits that the last settings are trained on besides, each with a seed that it adds.
+
+    >>> _more(1, [0]), _more(2, [0]), _more(5, [0, 1])
+    ([(0, 1), (0, 2)], [(1, 1)], [(2, 2), (3, 3), (4, 4)])
+    """
+    if splits == 1:
+        return [(0, 1), (0, 2)]
+    return [(k, k) for k in range(splits) if k not in first]
 
 
 def _proba(result: RunResult) -> NDArray[np.float64]:

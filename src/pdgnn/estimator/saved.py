@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import platform
 from dataclasses import asdict
 from importlib.metadata import version
@@ -34,11 +33,12 @@ from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.scores import Estimate
 from pdgnn.estimator.tabular import TabularModel
 from pdgnn.io.atomic import replacing_folder
+from pdgnn.io.write import check_model_folder
 
 if TYPE_CHECKING:
     from pdgnn.estimator.classifier import PDClassifier
 
-__all__ = ["check_target", "load_classifier", "save_classifier"]
+__all__ = ["load_classifier", "save_classifier"]
 
 FORMAT = 1
 CONFIG, TENSORS, NODES, METRICS = (
@@ -62,34 +62,11 @@ def save_classifier(
 
     One that is there is replaced if it is a model's and `force` is given.
     """
-    target = check_target(folder, force=force)
+    target = check_model_folder(folder, force=force)
     with replacing_folder(target) as partial:
         _write(clf, partial)
         if page is not None:
             (partial / "report.html").write_text(page, encoding="utf-8")
-
-
-def check_target(folder: str | PathLike[str], *, force: bool = False) -> Path:
-    """`folder` if a model may be written there; the folder that it is in is made.
-
-    Nothing may be there; with `force` another model may be, and nothing else.
-    """
-    target = Path(folder)
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError(f"{target} is a file or a link; name a folder that is not there yet")
-    if target.exists() and any(target.iterdir()):
-        if not (target / CONFIG).is_file() or b"format" not in (target / CONFIG).read_bytes():
-            raise InputError(f"{target} holds other files; name a folder that is not there yet")
-        if not force:
-            raise InputError(f"{target} holds a model already; use --force to replace it")
-    above = target.resolve().parent
-    try:
-        above.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise InputError(f"{target} cannot be written: {e.strerror or e}") from e
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(f"{target} cannot be written: its folder is read-only")
-    return target
 
 
 def _write(clf: PDClassifier, folder: Path) -> None:

@@ -53,6 +53,8 @@ def _resampled(proba: Probabilities, y: NDArray[np.int64], metric: str, seed: in
 
 
 def _interval(proba: Probabilities, y: NDArray[np.int64], metric: str, seed: int) -> Interval:
+    if not len(y):
+        return math.nan, math.nan, math.nan
     found = score(proba, y, metric)
     drawn = _resampled(proba, y, metric, seed)
     if not np.isfinite(drawn).any():
@@ -102,10 +104,17 @@ def estimate(
     baselines = {name: _interval(p, y, metric, seed) for name, p in others.items()}
     found, low, high = _interval(proba, y, metric, seed)
     best = max(baselines, key=lambda name: np.nan_to_num(baselines[name][0], nan=-1.0))
-    gain = _resampled(proba, y, metric, seed) - _resampled(others[best], y, metric, seed)
-    surely = bool(np.isfinite(gain).any() and np.nanpercentile(gain, LEVELS[0]) > 0)
+    surely = len(y) > 0 and _surely_better(proba, others[best], y, metric, seed)
     sentence = _sentence(found, best, baselines[best][0], helps=surely, metric=metric)
     return Estimate(found, low, high, len(y), metric, how, baselines, surely, sentence)
+
+
+def _surely_better(
+    proba: Probabilities, other: Probabilities, y: NDArray[np.int64], metric: str, seed: int
+) -> bool:
+    """Whether `proba` has the higher score in all but the lowest 2.5 % of the resamples."""
+    gain = _resampled(proba, y, metric, seed) - _resampled(other, y, metric, seed)
+    return bool(np.isfinite(gain).any() and np.nanpercentile(gain, LEVELS[0]) > 0)
 
 
 def _sentence(found: float, best: str, other: float, *, helps: bool, metric: str) -> str:

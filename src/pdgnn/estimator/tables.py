@@ -140,7 +140,7 @@ def _of_tables(nodes: Any, edges: Any, y: Any, wanted: Wanted) -> NodeTable:
 
     _refuse(y=y)
     rows = as_arrow(nodes, "nodes")
-    if _is_frame(edges) and not isinstance(edges, dict | Graph):
+    if _is_frame(edges):
         given = given_columns(rows, wanted)
         pairs = as_arrow(edges, "edges")
         names = pairs.column_names

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp

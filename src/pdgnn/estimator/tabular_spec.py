@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pdgnn.diffusion import check_scopes
+from pdgnn.diffusion import GRAM_LIMIT, check_scopes
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.estimator.trees import BOOSTERS, COLUMNS, rounds_and_rate
 
@@ -14,11 +14,11 @@ __all__ = ["TabularSpec", "candidates", "cost", "num_columns"]
 MOST = 4096
 """Features beyond which logistic regression, too, is given singular vectors of them."""
 
-# Seconds on two cores, measured (see benchmarks/trees.py --cost):
-SVD = 1e-9  # of an entry of the Gram matrix, for each singular vector
+# Seconds of one core, fitted to a dozen measurements on graphs of 890 to 50,000 nodes:
+START, SVD = 0.2, 4e-11  # of singular vectors; of an entry of x, for each row of the Gram matrix
 HOP = 4e-9  # of an entry of P and a column
-STEP = 1e-7  # of all steps of L-BFGS, for an entry of the table and a class
-TREE, ENTRY, ROW = 1e-3, 5e-9, 1e-7  # of a tree, of an entry that it sees, of a node it predicts
+DENSE, SPARSE = 3e-8, 1.5e-7  # of all steps of L-BFGS, for an entry of the table and a class
+TREE, ENTRY, ROW = 5e-4, 5.5e-9, 5e-8  # of a tree, an entry that it is given, a node it predicts
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class TabularSpec:
             check_whole("reduce", self.reduce)
         object.__setattr__(self, "scopes", check_scopes(self.scopes))
         check_whole("hops", self.hops)
-        check_number("C", self.C)
+        if check_number("C", self.C) == 0:
+            raise InputError("C must be above 0; take a small number for a strong penalty")
 
     @property
     def name(self) -> str:
@@ -128,22 +129,25 @@ def cost(
     num_classes: int,
     density: float = 1.0,
 ) -> float:
-    """Seconds that fitting and predicting take on two cores, roughly; no clock is asked.
+    """Seconds of one core that fitting and predicting take, roughly; no clock is asked.
 
-    `density` is the share of features that are not zero. A table that another spec has made already
-    (see :class:`FeatureCache`) is counted again.
+    Trees on large tables use all cores and take less. `density` is the share of features that are
+    not zero. A table that another spec has made already (see :class:`FeatureCache`) is counted
+    again.
     """
     seconds, inputs = 0.02, num_features
     if spec.reduce is not None and num_features > 2 * spec.reduce:
-        seconds += SVD * min(num_nodes, num_features) ** 2 * spec.reduce
+        side = min(num_nodes, num_features, GRAM_LIMIT)
+        seconds += START + SVD * num_nodes * num_features * density * side
         inputs, density = spec.reduce + 1, 1.0
     columns = num_columns(spec, inputs)
     if spec.diffuse:
-        seconds += HOP * (2 * num_edges + num_nodes) * columns
         density = min(1.0, density * (1 + 2 * num_edges / num_nodes))
+        seconds += HOP * (2 * num_edges + num_nodes) * columns * density
     outputs = 1 if num_classes == 2 else num_classes
     if spec.learner == "logistic":
-        return seconds + STEP * num_train * columns * density * outputs
+        step = DENSE if density > 0.1 else SPARSE
+        return seconds + step * num_train * columns * density * outputs
     rounds, _ = rounds_and_rate(num_train, columns, num_classes)
     trees = BOOSTERS * rounds * outputs
     return seconds + trees * (TREE + ENTRY * num_train * min(columns, COLUMNS) + ROW * num_nodes)

@@ -19,6 +19,7 @@ from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.io import TABLES, file_suffix, parquet, text
 from pdgnn.io.graphml import read_graphml_nodes
+from pdgnn.io.join import check_unique, ids_as_given
 from pdgnn.io.kinds import check_types, shown
 from pdgnn.io.labels import check_labels, labels_of_codes, split_of_masks
 from pdgnn.io.node_table import NodeTable, Wanted, given_columns
@@ -145,6 +146,8 @@ def node_table_of_source(source: Source, wanted: Wanted, *, split: int = 0) -> N
 
     Ids are those that the file names, or else the numbers of the nodes.
     """
+    import pyarrow as pa
+
     wanted.refuse_columns()
     if wanted.label is not None and not wanted.fitted:
         raise InputError("its labels have no name; leave label= (--label) out")
@@ -157,6 +160,8 @@ def node_table_of_source(source: Source, wanted: Wanted, *, split: int = 0) -> N
     if labels is not None and not wanted.fitted:
         check_labels(labels, parts)
     ids = source.graph.node_ids
+    if ids is not None:
+        ids = ids_as_given(check_unique(pa.chunked_array([pa.array(ids.tolist())])))
     return NodeTable(
         name=source.name,
         graph=source.graph,

@@ -18,7 +18,7 @@ from pdgnn.graph import Graph
 from pdgnn.io.atomic import replacing
 from pdgnn.io.sources import Source
 
-__all__ = ["GRAPH_SUFFIXES", "check_output", "check_place", "write_graph"]
+__all__ = ["GRAPH_SUFFIXES", "check_model_folder", "check_output", "check_place", "write_graph"]
 
 
 def check_output(
@@ -38,6 +38,24 @@ def check_output(
         raise InputError(f"{path}: the file exists; name another, or replace it with --force")
     check_place(path)
     return path
+
+
+def check_model_folder(folder: str | PathLike[str], *, force: bool = False) -> Path:
+    """`folder` if a model may be written there; the folder that it is in is made.
+
+    Nothing may be there; with `force` another model may be, and nothing else.
+    """
+    target = Path(folder)
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise InputError(f"{target} is a file or a link; name a folder that is not there yet")
+    if target.exists() and any(target.iterdir()):
+        config = target / "config.json"
+        if not config.is_file() or b'"format"' not in config.read_bytes():
+            raise InputError(f"{target} holds other files; name a folder that is not there yet")
+        if not force:
+            raise InputError(f"{target} holds a model already; use --force to replace it")
+    check_place(target)
+    return target
 
 
 def check_place(path: Path) -> None:

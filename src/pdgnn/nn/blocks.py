@@ -209,6 +209,20 @@ class Attention(nn.Module):
 
     def forward(self, h: Tensor, bias: Tensor | None, context: Context) -> tuple[Tensor, Tensor]:
         """x = h + bias, and the messages of x to each node."""
+        x, a_src, a_dst, attr, w_edge = self._scored(h, bias, context)
+        message = attend(x, a_src, a_dst, context.edges, edge_attr=attr, w_edge=w_edge)
+        return x.flatten(1), message.flatten(1)
+
+    def weights(self, h: Tensor, bias: Tensor | None, context: Context) -> Tensor:
+        """What each edge, in the order of ``context.edges``, weighs in each head, ``[E, H]``."""
+        _, a_src, a_dst, attr, w_edge = self._scored(h, bias, context)
+        pair = torch.stack([context.edges.col, context.edges.row])
+        return attention(a_src, a_dst, pair, edge_attr=attr, w_edge=w_edge)
+
+    def _scored(
+        self, h: Tensor, bias: Tensor | None, context: Context
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+        """x ``[N, H, C]``, the terms of source and target ``[N, H]``, and those of edges."""
         by_head = h.reshape(-1, self.heads, self.width)  # [N, H, C]
         bias = None if bias is None else bias.reshape(self.heads, self.width)
         x, a_src, a_dst = score_nodes(by_head, bias, self.att_src, self.att_dst)
@@ -218,8 +232,7 @@ class Attention(nn.Module):
             if attr is None:
                 raise InputError("this model attends to edge features; give edge_attr [E, 2]")
             w_edge = edge_scores(self.lin_edge.weight, self.att_edge)  # [H, edge_dim]
-        message = attend(x, a_src, a_dst, context.edges, edge_attr=attr, w_edge=w_edge)
-        return x.flatten(1), message.flatten(1)
+        return x, a_src, a_dst, attr, w_edge
 
 
 class AttendBlock(nn.Module):

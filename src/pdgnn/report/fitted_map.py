@@ -22,8 +22,8 @@ from pdgnn.spectrum import eigenpairs_path
 
 __all__ = ["EmbeddingPath", "aligned", "by_order", "connected_part", "embedding_path", "map_data"]
 
-WORK = {40_000: 11, 80_000: 6}
-"""How many γ are solved for a component of up to so many nodes and edges: 2 to 4 s on one core."""
+WORK = {40_000: 11, 60_000: 6}
+"""How many γ are solved for a component of up to so many nodes and edges: 1 to 3 s on one core."""
 MOST_PART = 6_000
 """Nodes of the part that is solved where the largest component is more than that."""
 GRID = 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -49,14 +49,9 @@ def _table(*heads: str) -> Table:
 
 
 def _percent(score: float) -> str:
-    return "none" if score != score else f"{100 * score:.2f}"  # noqa: PLR0124 (nan)
+    return "none" if math.isnan(score) else f"{100 * score:.2f}"
 
 
-def _remarks(classifier: PDClassifier) -> Iterator[str]:
+def _remarks(classifier: PDClassifier) -> list[str]:
     found = classifier.estimate_
-    yield one_line(found.how)
-    if found.helps:
-        yield "The graph helps: the model is better than those that do not see the edges."
-    else:
-        yield "The graph does not help: a model that does not see the edges is as good."
-    yield from map(one_line, classifier.notes_)
+    return [one_line(line) for line in (found.how, found.sentence, *classifier.notes_)]

@@ -1,8 +1,9 @@
 """What a step of training takes, roughly, from sizes alone.
 
 The estimates plan a search (:mod:`pdgnn.training.plan`). No clock takes part in them, nor the
-machine at hand, so that the same search does the same everywhere. They are right within a factor of
-about two on a CPU with two cores that does nothing else.
+machine at hand, so that the same search does the same everywhere. The constants are fitted to the
+processor time of a step on one core, for four models of width 32 to 256 and depth 2 and 5 on graphs
+of 200 to 50,000 nodes (``benchmarks/cost.py``). Further cores are not counted on.
 """
 
 from __future__ import annotations
@@ -22,23 +23,21 @@ from pdgnn.training.task import Task
 
 __all__ = ["begin_seconds", "runs_at_once", "step_seconds"]
 
-LAYER = 1e-3
+LAYER = 5e-4
 """Seconds of a layer whatever its size: Python, and the start of its operations."""
-MESSAGES = 2e-3
+MESSAGES = 1.4e-3
 """The same of its messages; twice that with attention."""
-PRODUCT = 1.5e-10
+PRODUCT = 1.1e-10
 """Seconds of a multiplication in a dense product, its backward pass and evaluation included."""
-MESSAGE = 5e-9
+MESSAGE = 2.2e-9
 """The same of a channel of an edge."""
-ATTENTION = 1e-8
-"""The same where the edge has a weight of attention, beside MESSAGE."""
-CHANNEL = 3e-8
+ATTENTION = 3e-8
+"""The same of a head of an edge."""
+CHANNEL = 5e-9
 """The same of a channel of a node: norms, activations, dropout."""
-PARAMETER = 1e-8
-"""Seconds of AdamW for a parameter."""
 GPU_SPEED, GPU_STEP, GPU_BEGIN = 50.0, 1e-3, 2.0
 """How much faster a GPU is, what a step and what a shape takes there at least: a crude guess."""
-SOLVE = 2e-6
+SOLVE = 6e-6
 """Seconds for a node or edge to find an eigenvector."""
 AT_ONCE_CHANNELS = 1 << 16
 """Nodes × width up to which runs on a CPU train faster at once than in turn."""
@@ -57,26 +56,25 @@ def step_seconds(
     """Seconds of one step of one run that trains alone: forward, backward, AdamW, evaluation.
 
     The sum of LAYER · (depth + 2), PRODUCT for every parameter and node (of the first layer: for
-    every feature that it multiplies), CHANNEL for every channel of every node and layer, and
-    PARAMETER for every parameter; where there are messages, MESSAGES for every layer, and MESSAGE
-    for every channel of every edge and layer, with ATTENTION on top.
+    every feature that it multiplies), and CHANNEL for every channel of every node and layer; where
+    there are messages, MESSAGES for every layer and MESSAGE for every channel of every edge and
+    layer; with attention MESSAGES once more, and ATTENTION for every head of every edge and layer.
 
     A model sends messages if it uses ``rewired``, and has attention if it uses ``heads``: one of a
     user's own, which by default says that it uses all, counts as the heaviest kind. Its parameters
     are counted, not its operations.
     """
     model, nodes = find_model(spec.model, models), task.graph.num_nodes
-    parameters, first = _parameters(model, task, spec), task.x.shape[1] * spec.width
+    first = task.x.shape[1] * spec.width
     products = _features(task, sparse=model.sparse) * spec.width
-    products += nodes * max(0, parameters - first)
+    products += nodes * max(0, _parameters(model, task, spec) - first)
     work = PRODUCT * products + CHANNEL * nodes * spec.width * (spec.depth + 1)
-    work += PARAMETER * parameters
     start = LAYER * (spec.depth + 2)
     if "rewired" in model.uses:
-        attention = "heads" in model.uses
-        slots = 2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)
-        work += (MESSAGE + attention * ATTENTION) * slots * spec.width * spec.depth
-        start += MESSAGES * (1 + attention) * spec.depth
+        heads = spec.heads if "heads" in model.uses else 0
+        slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * spec.depth
+        work += (MESSAGE * spec.width + ATTENTION * heads) * slots
+        start += MESSAGES * (2 if heads else 1) * spec.depth
     if torch.device(device).type == "cpu":
         return start + work
     return GPU_STEP + work / GPU_SPEED
