@@ -68,7 +68,7 @@ class Dial:
 
     gamma: list[tuple[float, float]]  # at the best of α = 0, 1
     alpha: list[tuple[float, float]]  # at the best γ
-    best: tuple[float, float]  # (α, γ)
+    best: tuple[float, float]  # (α, γ), of those with γ > 0
 
 
 @dataclass
@@ -213,8 +213,9 @@ class _Work:
             return None
         self.clock.tell(f"the dial of γ and α{self._best_so_far()}")
         at = {a: [(g, self._dial_score(base, a, g)) for g in gammas] for a in (0.0, 1.0)}
-        first = max(at, key=lambda a: max(v for _, v in at[a]))
-        gamma = max(at[first], key=lambda pair: pair[1])[0]
+        mixing = {a: [pair for pair in at[a] if pair[0] > 0] for a in at}  # P = I at γ = 0
+        first = max(mixing, key=lambda a: max(v for _, v in mixing[a]))
+        gamma = max(mixing[first], key=lambda pair: pair[1])[0]
         over = [(a, self._dial_score(base, a, gamma)) for a in ALPHAS]
         alpha = max(over, key=lambda pair: pair[1])[0]
         if self.clock.over():
