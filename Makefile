@@ -6,13 +6,13 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test lint docs bench clean
 
-# A graph whose neighbours mostly disagree, PD-GCN over the dial of gamma, and what it competes with.
-DEMO := synthetic:num_nodes=2000,homophily=0.1
+# Two CSV files of a made-up company, a third of the roles missing: a model, predictions, a page.
+STAFF := examples/staff
 demo: $(READY)
-	$(BIN)/pdgnn inspect $(DEMO) --plot demo/embedding.png
-	$(BIN)/pdgnn train $(DEMO) --model plain-pd-gcn,mlp,plain-gcn,plain-gat \
-		--gamma 0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1 --depth 1 --width 64 --lr 0.01 \
-		--weight-decay 0.001 --dropout 0.1 --steps 150 --splits 0-2 --report demo/report.html
+	$(BIN)/pdgnn inspect $(STAFF)/edges.csv
+	$(BIN)/pdgnn fit $(STAFF)/edges.csv --nodes $(STAFF)/nodes.csv --label role --minutes 1 --force -o demo/model
+	$(BIN)/pdgnn predict demo/model --force -o demo/predictions.csv
+	head -n 6 demo/predictions.csv
 
 # A process for each core, of one thread: threads that wait for each other's cores are slow.
 test: $(READY)

@@ -112,6 +112,7 @@ LEARNERS: dict[str, Learner] = {
     "logistic regression": partial(of_candidate, 0),
     "logistic regression on diffused features": partial(of_candidate, 2),
     "boosted trees": partial(of_spec, TabularSpec("trees", diffuse=False)),
+    "boosted trees, all features": partial(of_spec, TabularSpec("trees", False, reduce=None)),
     "pd-trees": partial(of_spec, PD_TREES),
     "pd-trees, one booster": one_booster,
     "ExtraTrees": extra_trees,
@@ -168,7 +169,7 @@ def cell(rows: list[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", type=names(GRAPHS), default=list(GRAPHS))
-    parser.add_argument("--learners", type=names(LEARNERS), default=list(LEARNERS))
+    parser.add_argument("--learners", type=names(tuple(LEARNERS)), default=list(LEARNERS))
     parser.add_argument("--threads", type=int, default=1)
     add_results_options(parser, "trees.json")
     options = parser.parse_args()

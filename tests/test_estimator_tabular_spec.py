@@ -33,9 +33,16 @@ def test_candidates(features):
     assert {s.name for s in found[:4]} == {s.name for s in found}
     assert candidates(features, graph=False) == [s for s in found if not s.diffuse]
     reductions = {s.reduce for s in found if s.learner == "trees"}
-    assert reductions == ({32} if features <= 64 else {32, 128})
-    if features > 4096:
-        assert all(s.reduce is not None for s in found)
+    every = {None} if 64 < features <= 1000 else set()
+    assert reductions == ({32} if features <= 64 else {32, 128} | every)
+
+
+def test_large_tables_are_reduced():
+    words = candidates(4000, 50_000)
+    assert words[0].reduce is None  # as they are
+    assert {s.reduce for s in words if s.diffuse and s.learner == "logistic"} == {128}
+    assert {s.reduce for s in candidates(4000, 100_000) if s.learner == "logistic"} == {128}
+    assert {s.reduce for s in candidates(500, 20_000) if s.learner == "logistic"} == {None}
 
 
 def test_settings_name_what_has_an_effect():

@@ -56,7 +56,10 @@ def fit_logistic(
     from sklearn.linear_model import LogisticRegression as Solver
 
     mean, scale = _scaling(x)
-    scaled = x @ sp.diags_array(1 / scale) if sp.issparse(x) else (x - mean) / scale
+    if sp.issparse(x):
+        scaled = x @ sp.diags_array(1 / scale)
+    else:
+        scaled = (x - mean.astype(x.dtype)) / scale.astype(x.dtype)  # float32 stays float32
     solver = Solver(C=C, max_iter=ITERATIONS, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -1,9 +1,10 @@
 """Everything that is tried on a graph, in a time that is planned beforehand.
 
-First come models of a table, which take seconds: logistic regression and boosted trees, with and
-without diffused features. Then the dial: logistic regression on features diffused with one scope,
-over γ and over α. Then networks, by successive halving, with the scopes that the dial found best.
-At the end the best member, or an average of the best of different kinds.
+First come logistic regression, boosted trees on diffused features, and the MLP, which take seconds.
+Then the dial: logistic regression on features diffused with one scope, over γ and over α. Then more
+models of a table, with and without diffused features; then networks, by successive halving, with
+the scope that the dial found best. At the end the best member, or an average of the best of
+different kinds.
 
 What is tried follows from the budget and from estimates of what each takes, never from the clock,
 so that the same seed gives the same model. The clock only ends what takes longer than planned.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -47,7 +49,7 @@ __all__ = ["CHOICES", "Dial", "Portfolio", "fit_portfolio"]
 
 TABULAR_SHARE = 0.25
 """Of the budget, what models of a table may take, by estimate."""
-DIAL_SHARE = 0.08
+DIAL_SHARE, MLP_SHARE = 0.08, 0.1
 AGAIN_SHARE = 0.4
 """Of the time for networks, what training the last ones on all splits may take."""
 PLAN_SHARE = 0.5
@@ -110,14 +112,16 @@ class _Work:
     def __post_init__(self) -> None:
         self.members: list[Member] = []
         self.stopped: str | None = None
-        self.planned = 0.0
+        self.tabular = 0.0  # seconds that models of a table are planned to take
 
     def run(self) -> Portfolio:
         """Every stage that there is time for; the best so far where it is stopped."""
-        dial = None
+        dial, tables = None, self._wanted_tables()
         try:
-            self._tables()
+            self._tables(tables[:2], needed=True)
+            self._search("mlp", DEFAULT_SCOPES, MLP_SHARE * self.seconds)
             dial = self._dial()
+            self._tables(tables[2:])
             self._networks(dial)
         except KeyboardInterrupt:
             if not self.members:
@@ -129,13 +133,13 @@ class _Work:
         rows = self.members if best in self.members else [best, *self.members]
         return Portfolio(sorted(rows, key=_rank), best, dial, self.stopped)
 
-    def _tables(self) -> None:
-        """Models of a table, in the order of their list, as far as the plan allows."""
-        for i, spec in enumerate(self._wanted_tables()):
-            more = self.planned + self._cost(spec)
-            if i >= 2 and more > PLAN_SHARE * TABULAR_SHARE * self.seconds:
+    def _tables(self, specs: Sequence[TabularSpec], *, needed: bool = False) -> None:
+        """Models of a table, in this order, all that are `needed` or that the plan allows."""
+        room = PLAN_SHARE * TABULAR_SHARE * self.seconds
+        for spec in specs:
+            if self.stopped or not (needed or self.tabular + self._cost(spec) <= room):
                 continue
-            self.planned = more
+            self.tabular += self._cost(spec)
             if self.clock.over() and self.members:
                 self.stopped = "budget"
                 return
@@ -197,7 +201,7 @@ class _Work:
 
     def _dial(self) -> Dial | None:
         """Logistic regression over γ at α = 0 and 1, then over α at the best γ."""
-        if self.problem.graph.num_edges == 0 or self.model not in ("auto", *MODELS):
+        if self.stopped or not self.with_graph:
             return None
         base = TabularSpec(learner="logistic", diffuse=True, reduce=32, hops=2)
         fits = len(GAMMAS) * 2 + len(ALPHAS)
@@ -207,58 +211,65 @@ class _Work:
             gammas, fits = COARSE, 2 * len(COARSE) + len(ALPHAS)
         if self._cost(base) * fits > 2 * room:
             return None
-        self.planned += self._cost(base) * fits
         self.clock.tell(f"the dial of γ and α{self._best_so_far()}")
         at = {a: [(g, self._dial_score(base, a, g)) for g in gammas] for a in (0.0, 1.0)}
         first = max(at, key=lambda a: max(v for _, v in at[a]))
         gamma = max(at[first], key=lambda pair: pair[1])[0]
         over = [(a, self._dial_score(base, a, gamma)) for a in ALPHAS]
         alpha = max(over, key=lambda pair: pair[1])[0]
+        if self.clock.over():
+            return None
         return Dial(at[first], over, (alpha, gamma))
 
     def _dial_score(self, base: TabularSpec, alpha: float, gamma: float) -> float:
         if self.clock.over():
-            return float("nan")
+            return 0.0
         return self._fit(replace(base, scopes=((alpha, gamma),))).val
 
+    @property
+    def with_graph(self) -> bool:
+        """Whether networks are asked for, and there are edges."""
+        return self.model in ("auto", *MODELS) and self.problem.graph.num_edges > 0
+
     def _networks(self, dial: Dial | None) -> None:
-        """The MLP alone, for comparison, then all networks by successive halving."""
-        if self.clock.over() or self.stopped:
-            return
+        """With the best scope that the dial has found, in all the time that is left."""
+        if self.model != "mlp" and self.with_graph:
+            scopes = [*([dial.best] if dial else []), *DEFAULT_SCOPES]
+            rest = 1 - MLP_SHARE - DIAL_SHARE - self.tabular / (PLAN_SHARE * self.seconds)
+            self._search(self.model, scopes, max(0.1, rest) * self.seconds)
+
+    @cached_property
+    def task(self) -> Task:
+        """What networks train on: they take the step that is best on the nodes that stop."""
         p = self.problem
-        masks = torch.from_numpy(p.masks[:, :2])
-        task = Task.from_arrays(
+        return Task.from_arrays(
             p.graph,
             p.x,
             p.y,
-            masks,
+            torch.from_numpy(p.masks[:, :2]),
             metric=p.metric,
             class_weights=p.class_weight,
             num_classes=p.num_classes,
         )
-        scopes = list(dict.fromkeys([*([dial.best] if dial else []), *DEFAULT_SCOPES]))
-        budget = max(0.1 * self.seconds, self.seconds - self.planned / PLAN_SHARE)
-        self._search(network_candidates(scopes, model="mlp"), task, 0.15 * budget)
-        wanted = self.model == "auto" or self.model in MODELS
-        if self.model != "mlp" and wanted and p.graph.num_edges:
-            self._search(network_candidates(scopes, model=self.model), task, 0.85 * budget)
 
-    def _search(self, specs: Sequence[RunSpec], task: Task, budget: float) -> None:
+    def _search(self, model: str, scopes: Sequence[tuple[float, float]], budget: float) -> None:
         """Successive halving on the first splits; the last ones then on all, with other seeds."""
-        first = [0] if task.num_splits < 3 else [0, 1]
+        splits = self.problem.num_splits
+        first = [0] if splits < 3 else [0, 1]
+        specs = network_candidates(list(dict.fromkeys(scopes)), model=model)
         runs = [replace(s, split=k, seed=self.seed + k) for s in specs for k in first]
-        found = self._halved(runs, task, (1 - AGAIN_SHARE) * budget)
+        found = self._halved(runs, (1 - AGAIN_SHARE) * budget)
         last = [s for s in found if s.rung == found[0].rung]
         again = [
             replace(standing.spec, split=split, seed=self.seed + seed)
             for standing in last
-            for split, seed in _more(task.num_splits, first)
+            for split, seed in _more(splits, first)
         ]
-        others = self._halved(again, task, AGAIN_SHARE * budget, rungs=1) if again else []
+        others = self._halved(again, AGAIN_SHARE * budget, rungs=1) if again else []
         self.members += self._members([r for s in (*last, *others) for r in s.summary.results])
 
     def _halved(
-        self, runs: Sequence[RunSpec], task: Task, budget: float, *, rungs: int | None = None
+        self, runs: Sequence[RunSpec], budget: float, *, rungs: int | None = None
     ) -> list[Standing]:
         if self.stopped or self.clock.over():
             return []
@@ -266,7 +277,7 @@ class _Work:
             runs,
             budget=budget,
             deadline=self.clock.left(),
-            tasks={DATASET: task},
+            tasks={DATASET: self.task},
             device=self.device,
             rungs=rungs,
             progress=self._tell,

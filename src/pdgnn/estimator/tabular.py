@@ -7,12 +7,12 @@ pd-trees.
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 
 from pdgnn.diffusion import Matrix
@@ -181,7 +181,7 @@ def fit_tabular(
         num_classes: C.
         seed: Of the trees' random features and thresholds.
         class_weight: What a node of each class counts ``[C]``; default: all the same.
-        threads: Of LightGBM; None is as many as it needs.
+        threads: Of LightGBM; None is one, or as many as torch has where the table is large.
         cache: Tables computed for other specs on the same graph.
     """
     _check_features(graph, x)
@@ -212,4 +212,4 @@ def fit_tabular(
 
 def _threads(size: int) -> int:
     """One where there is little to do: LightGBM's threads wait for each other by spinning."""
-    return 1 if size < 1_000_000 else len(os.sched_getaffinity(0))
+    return 1 if size < 1_000_000 else torch.get_num_threads()

@@ -11,14 +11,15 @@ from pdgnn.estimator.trees import BOOSTERS, COLUMNS, rounds_and_rate
 
 __all__ = ["TabularSpec", "candidates", "cost", "num_columns"]
 
-MOST = 4096
-"""Features beyond which logistic regression, too, is given singular vectors of them."""
+MOST = 2e8
+"""Entries of a table beyond which logistic regression, too, is given singular vectors."""
 
 # Seconds of one core, fitted to a dozen measurements on graphs of 890 to 50,000 nodes:
 START, SVD = 0.2, 4e-11  # of singular vectors; of an entry of x, for each row of the Gram matrix
 HOP = 4e-9  # of an entry of P and a column
 DENSE, SPARSE = 3e-8, 1.5e-7  # of all steps of L-BFGS, for an entry of the table and a class
 TREE, ENTRY, ROW = 5e-4, 5.5e-9, 5e-8  # of a tree, an entry that it is given, a node it predicts
+OTHER = 3e-10  # of an entry that a tree is not given
 
 
 @dataclass(frozen=True)
@@ -85,32 +86,42 @@ def num_columns(spec: TabularSpec, num_inputs: int) -> int:
     return (num_inputs + 1) * (1 + len(spec.scopes) * spec.hops)
 
 
-def candidates(num_features: int, *, graph: bool = True) -> list[TabularSpec]:
+def candidates(num_features: int, num_nodes: int = 1, *, graph: bool = True) -> list[TabularSpec]:
     """The tabular members of the portfolio, in the order in which to try them.
 
     First one of each kind, the cheapest before the others; then other penalties, other reductions
-    of wide features, other scopes and hops. Without `graph`, those that do not use it.
+    of wide features, other scopes and hops. Without `graph`, those that do not use it. Logistic
+    regression takes all features, unless that would be too large a table; trees take all words too
+    where these are some hundreds.
 
     >>> [spec.name for spec in candidates(10)[:3]]
     ['logistic regression', 'pd-trees', 'logistic regression on diffused features']
     """
     wide = num_features > 64
     penalties = (0.01, 0.001, 0.1, 1.0) if wide else (1.0, 0.01, 100.0)
-    plain = TabularSpec("logistic", False, None if num_features <= MOST else 128)
-    linear = replace(plain, diffuse=True, hops=2 if wide else 4)
+    smoothed = (0.001, 0.0001, 0.01, 0.1) if wide else penalties
+    plain = TabularSpec("logistic", False, None, hops=2 if wide else 4)
+    linear = replace(plain, diffuse=True)
+    plain, linear = (
+        replace(spec, reduce=128) if num_nodes * num_columns(spec, num_features) > MOST else spec
+        for spec in (plain, linear)
+    )
     trees = TabularSpec("trees", True)
     found = [
         replace(plain, C=penalties[0]),
         trees,
-        replace(linear, C=penalties[0]),
+        replace(linear, C=smoothed[0]),
         replace(trees, diffuse=False),
         *(replace(plain, C=c) for c in penalties[1:]),
-        *(replace(linear, C=c) for c in penalties[1:]),
+        *(replace(linear, C=c) for c in smoothed[1:]),
     ]
     if wide:
         mean = replace(linear, scopes=((1.0, 1.0),))
-        found += [replace(mean, C=c) for c in penalties]
+        found += [replace(mean, C=c) for c in smoothed]
         found += [replace(trees, reduce=128, hops=2), replace(trees, diffuse=False, reduce=128)]
+    if wide and num_features <= 1000 and num_nodes * num_features <= MOST / 10:
+        every = replace(trees, reduce=None, hops=1)
+        found[4:4] = [replace(every, diffuse=False), every]
     found += [
         replace(trees, hops=2),
         replace(trees, hops=8),
@@ -150,4 +161,6 @@ def cost(
         return seconds + step * num_train * columns * density * outputs
     rounds, _ = rounds_and_rate(num_train, columns, num_classes)
     trees = BOOSTERS * rounds * outputs
-    return seconds + trees * (TREE + ENTRY * num_train * min(columns, COLUMNS) + ROW * num_nodes)
+    given = min(columns, COLUMNS)
+    entries = num_train * (ENTRY * given + OTHER * (columns - given))
+    return seconds + trees * (TREE + entries + ROW * num_nodes)

@@ -23,17 +23,17 @@ from pdgnn.training.task import Task
 
 __all__ = ["begin_seconds", "runs_at_once", "step_seconds"]
 
-LAYER = 5e-4
+LAYER = 4.8e-4
 """Seconds of a layer whatever its size: Python, and the start of its operations."""
-MESSAGES = 1.4e-3
+MESSAGES = 1.5e-3
 """The same of its messages; twice that with attention."""
 PRODUCT = 1.1e-10
 """Seconds of a multiplication in a dense product, its backward pass and evaluation included."""
-MESSAGE = 2.2e-9
+MESSAGE = 2.5e-9
 """The same of a channel of an edge."""
 ATTENTION = 3e-8
 """The same of a head of an edge."""
-CHANNEL = 5e-9
+CHANNEL = 7e-9
 """The same of a channel of a node: norms, activations, dropout."""
 GPU_SPEED, GPU_STEP, GPU_BEGIN = 50.0, 1e-3, 2.0
 """How much faster a GPU is, what a step and what a shape takes there at least: a crude guess."""
