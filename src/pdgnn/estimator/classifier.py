@@ -16,7 +16,7 @@ from pdgnn.estimator.columns import ColumnEncoder, structural_features
 from pdgnn.estimator.honest import honest_estimate
 from pdgnn.estimator.members import Clock, Member, Problem, mean_proba
 from pdgnn.estimator.networks import NetworkModel
-from pdgnn.estimator.portfolio import Portfolio, check_choice, fit_portfolio
+from pdgnn.estimator.portfolio import Portfolio, check_choice, fit_portfolio, without_edges
 from pdgnn.estimator.scores import score
 from pdgnn.estimator.splits import Round, rounds
 from pdgnn.estimator.tables import as_node_table
@@ -173,6 +173,11 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return load_classifier(folder)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _check(self) -> None:
         check_choice(self.model)
         if check_number("minutes", self.minutes) == 0:
@@ -204,6 +209,8 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             self.encoder_ = ColumnEncoder().fit(table.features, impute=self.impute)
             self.x_ = self.encoder_.transform(table.features)
+        if not table.graph.num_edges:
+            self.notes_.append("There are no edges: nodes are classified by their features alone.")
         self.n_features_in_ = self.x_.shape[1]
         counts = np.bincount(self.y_[self.y_ >= 0], minlength=len(self.classes_))
         if counts.max() > IMBALANCE * counts.min() and self.class_weight is None:
@@ -255,7 +262,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             problem,
             seconds,
             clock,
-            model=self.model,
+            model=self.model if self.table_.graph.num_edges else without_edges(self.model),
             seed=self.seed,
             device=_device(self.device),
             cache=cache,

@@ -45,7 +45,7 @@ from pdgnn.training.search import search
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.task import Task
 
-__all__ = ["CHOICES", "Dial", "Portfolio", "fit_portfolio"]
+__all__ = ["CHOICES", "Dial", "Portfolio", "check_choice", "fit_portfolio", "without_edges"]
 
 TABULAR_SHARE = 0.25
 """Of the budget, what models of a table may take, by estimate."""
@@ -234,7 +234,7 @@ class _Work:
 
     def _networks(self, dial: Dial | None) -> None:
         """With the best scope that the dial has found, in all the time that is left."""
-        if self.model != "mlp" and self.with_graph:
+        if self.model != "mlp" and (self.with_graph or self.model in WITHOUT_GRAPH):
             scopes = [*([dial.best] if dial else []), *DEFAULT_SCOPES]
             rest = 1 - MLP_SHARE - DIAL_SHARE - self.tabular / (PLAN_SHARE * self.seconds)
             self._search(self.model, scopes, max(0.1, rest) * self.seconds)
@@ -364,6 +364,17 @@ def _name(spec: RunSpec) -> str:
     """``PD-GCN, rewired``."""
     name = MODELS[spec.model].name or spec.model
     return f"{name}, rewired" if spec.rewired else name
+
+
+def without_edges(model: str) -> str:
+    """What takes the place of `model` on a graph without edges.
+
+    >>> [without_edges(m) for m in ("auto", "pd-trees", "logistic", "pd-gcn")]
+    ['auto', 'trees', 'logistic', 'mlp']
+    """
+    if model in MODELS:
+        return model if model in WITHOUT_GRAPH else "mlp"
+    return model.removeprefix("pd-")
 
 
 def check_choice(model: str) -> str:

@@ -80,7 +80,7 @@ def _write(clf: PDClassifier, folder: Path) -> None:
             kind = next(k for k, cls in PREDICTORS.items() if isinstance(model, cls))
             about, own, texts = model.state()
             arrays |= {f"{i}.{j}.{name}": np.ascontiguousarray(a) for name, a in own.items()}
-            files = {name: f"member-{i}-{j}-{name}.txt" for name in texts}
+            files = {name: f"member-{i}-{j}-{name}" for name in texts}
             for name, text in texts.items():
                 (folder / files[name]).write_text(text, encoding="utf-8")
             models.append({"kind": kind, "about": about, "files": files})

@@ -47,7 +47,7 @@ def fitted_text(classifier: PDClassifier) -> RenderableType:
 def _table(*heads: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for i, head in enumerate(heads):
-        table.add_column(head, justify="right" if i else "left", no_wrap=True)
+        table.add_column(head, justify="right" if i else "left", no_wrap=i > 0)
     return table
 
 
