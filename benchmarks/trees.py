@@ -112,9 +112,9 @@ LEARNERS: dict[str, Learner] = {
     "logistic regression": partial(of_candidate, 0),
     "logistic regression on diffused features": partial(of_candidate, 2),
     "boosted trees": partial(of_spec, TabularSpec("trees", diffuse=False)),
-    "boosted trees, all features": partial(of_spec, TabularSpec("trees", False, reduce=None)),
+    "boosted trees on all features": partial(of_spec, TabularSpec("trees", False, reduce=None)),
     "pd-trees": partial(of_spec, PD_TREES),
-    "pd-trees, one booster": one_booster,
+    "pd-trees of one booster": one_booster,
     "ExtraTrees": extra_trees,
     "pd-trees and ExtraTrees": averaged,
 }
