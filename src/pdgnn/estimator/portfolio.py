@@ -149,7 +149,7 @@ class _Work:
     def _wanted_tables(self) -> list[TabularSpec]:
         """Logistic regression without the graph is the first, always."""
         p = self.problem
-        first = candidates(p.x.shape[1], graph=p.graph.num_edges > 0)
+        first = candidates(p.x.shape[1], len(p.x), graph=p.graph.num_edges > 0)
         if self.model == "auto":
             return first
         return [first[0], *(s for s in first[1:] if _slug(s) == self.model)]
@@ -165,6 +165,7 @@ class _Work:
             num_features=f,
             num_edges=p.graph.num_edges,
             num_classes=p.num_classes,
+            density=self.density,
         )
         return each * len(np.unique(p.masks[:, 0], axis=0))
 
@@ -238,6 +239,11 @@ class _Work:
             scopes = [*([dial.best] if dial else []), *DEFAULT_SCOPES]
             rest = 1 - MLP_SHARE - DIAL_SHARE - self.tabular / (PLAN_SHARE * self.seconds)
             self._search(self.model, scopes, max(0.1, rest) * self.seconds)
+
+    @cached_property
+    def density(self) -> float:
+        """The share of features that are not 0."""
+        return float(np.count_nonzero(self.problem.x) / max(1, self.problem.x.size))
 
     @cached_property
     def task(self) -> Task:
