@@ -15,7 +15,8 @@ from pdgnn.graph import Graph
 
 __all__ = ["Clock", "Member", "Predictor", "Problem", "blended", "mean_proba"]
 
-MOST_BLENDED = 5
+MOST_BLENDED, GAIN = 5, 0.001
+"""How many members are averaged at most, and what each has to add to the validation score."""
 Probabilities = NDArray[np.float64]
 
 
@@ -98,7 +99,7 @@ def blended(problem: Problem, members: Sequence[Member]) -> Member:
     """The best member, or the average of it and others where that has a better validation score.
 
     Of each kind the best may take part. They are added one at a time, the one that gains most
-    first, as long as one gains.
+    first, as long as one gains :data:`GAIN`.
     """
     ranked = sorted(members, key=lambda m: -np.nan_to_num(m.val, nan=-1.0))
     best_of_kind = [m for i, m in enumerate(ranked) if m.kind not in {r.kind for r in ranked[:i]}]
@@ -106,7 +107,7 @@ def blended(problem: Problem, members: Sequence[Member]) -> Member:
     while len(team) < MOST_BLENDED:
         rest = [m for m in best_of_kind if m not in team]
         found = [(problem.validation_score(_averaged([*team, m])), m) for m in rest]
-        if not found or max(v for v, _ in found) <= reached:
+        if not found or not max(v for v, _ in found) >= reached + GAIN:
             break
         reached, added = max(found, key=lambda pair: pair[0])
         team.append(added)
