@@ -37,9 +37,9 @@ def tell(p: SearchProgress) -> None:
 def main() -> None:
     """Search, print the ranking, and average the logits of the winner's seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graph", default="synthetic:num_nodes=500,homophily=0.2")
-    parser.add_argument("--budget", type=float, default=20, help="seconds")
-    parser.add_argument("--steps", type=int, default=90)
+    parser.add_argument("--graph", default="synthetic:num_nodes=300,homophily=0.2")
+    parser.add_argument("--budget", type=float, default=10, help="seconds")
+    parser.add_argument("--steps", type=int, default=60)
     args = parser.parse_args()
     task = Task.open(args.graph)
     found = search(

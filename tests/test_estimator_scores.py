@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from pdgnn.estimator import scores
 from pdgnn.estimator.scores import estimate, score
 
 
@@ -40,15 +41,16 @@ def test_certain_probabilities_have_scores_too():
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
-def test_intervals_cover_the_truth_about_as_often_as_they_say(metric):
+def test_intervals_cover_the_truth_about_as_often_as_they_say(metric, monkeypatch):
     """Of 95 % intervals, some 95 % hold the score of very many nodes."""
-    truth = score(*some(200_000, 2, 1.0, 0), metric)
+    monkeypatch.setattr(scores, "RESAMPLES", 100)
+    truth = score(*some(100_000, 2, 1.0, 0), metric)
     hits = 0
-    for seed in range(1, 61):
+    for seed in range(1, 41):
         proba, y = some(150, 2, 1.0, seed)
         e = estimate(proba, y, metric, {}, majority=0, how="", seed=seed)
         hits += e.low <= truth <= e.high
-    assert 51 <= hits <= 60
+    assert 33 <= hits <= 40
 
 
 def test_the_graph_helps_only_if_by_more_than_chance():

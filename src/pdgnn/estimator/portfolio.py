@@ -51,7 +51,7 @@ TABULAR_SHARE = 0.25
 """Of the budget, what models of a table may take, by estimate."""
 DIAL_SHARE, MLP_SHARE = 0.08, 0.1
 CORES = 1.6
-"""How many times as fast as a single core, which searches plan for, two are on the larger graphs."""
+"""How much faster than one core, which searches plan for, two are on the larger graphs."""
 AGAIN_SHARE = 0.4
 """Of the time for networks, what training the last ones on all splits may take."""
 PLAN_SHARE = 0.5
@@ -75,7 +75,7 @@ class Dial:
 
 @dataclass
 class Portfolio:
-    """All members that were trained, the best one, and the dial."""
+    """All members that were trained, the best one first, and the dial."""
 
     members: list[Member]
     best: Member
@@ -132,8 +132,8 @@ class _Work:
         self.clock.stopped |= self.stopped == "interrupted"
         wanted = [m for m in self.members if self.model in ("auto", m.model)] or self.members
         best = blended(self.problem, wanted) if self.model == "auto" else _first(wanted)
-        rows = self.members if best in self.members else [best, *self.members]
-        return Portfolio(sorted(rows, key=_rank), best, dial, self.stopped)
+        others = sorted((m for m in self.members if m is not best), key=_rank)
+        return Portfolio([best, *others], best, dial, self.stopped)
 
     def _tables(self, specs: Sequence[TabularSpec], *, needed: bool = False) -> None:
         """Models of a table, in this order, all that are `needed` or that the plan allows."""
