@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -71,6 +72,7 @@ def fit(case: Case) -> Row:
         "tried": len(clf.leaderboard_),
         "notes": clf.notes_,
         "peak_bytes": common.process_bytes("VmHWM"),
+        "cores": len(os.sched_getaffinity(0)),
     }
 
 
