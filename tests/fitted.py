@@ -30,7 +30,7 @@ class Estimate:
         }
     )
     helps: bool = True
-    sentence: str = "It is 9.3 points above what the features alone reach."
+    sentence: str = "The graph helps: accuracy 71.3 against 62.0 of mlp without it."
 
 
 BOARD = [

@@ -18,7 +18,7 @@ from pdgnn.report.escape import one_line
 __all__ = ["confusion_table", "interval_rows", "line_chart", "percent", "reliability", "text"]
 
 WIDTH, HEIGHT = 360, 230
-LEFT, RIGHT, TOP, BOTTOM = 46, 20, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 54, 20, 14, 46
 MOST_CLASSES = 14
 
 Points = Sequence[tuple[float, float]]

@@ -74,8 +74,8 @@ class Facts:
 
     @property
     def model(self) -> str:
-        """The best model, as the leaderboard calls it."""
-        return str(self.clf.model_)
+        """What was chosen, as the leaderboard calls it, which it leads."""
+        return str(self.clf.leaderboard_[0]["name"])
 
     @property
     def metric(self) -> str:
