@@ -51,6 +51,7 @@ class Case:
 def fit(case: Case) -> Row:
     """Fit and score, in this process."""
     from pdgnn import PDClassifier, datasets
+    from pdgnn.report.fitted import fitted_page
 
     name = case.graph
     if name in SYNTHETIC:
@@ -60,7 +61,8 @@ def fit(case: Case) -> Row:
     clf = PDClassifier(model=case.model, minutes=case.minutes, device="cpu")
     clf.fit(data, split=case.split)
     seconds = time.perf_counter() - begun
-    e = clf.estimate_
+    e, peak = clf.estimate_, common.process_bytes("VmHWM")
+    page = fitted_page(clf) if case.graph in SYNTHETIC else ""
     return {
         "seconds": seconds,
         "test": e.score,
@@ -71,7 +73,8 @@ def fit(case: Case) -> Row:
         "chosen": clf.leaderboard_[0]["name"],
         "tried": len(clf.leaderboard_),
         "notes": clf.notes_,
-        "peak_bytes": common.process_bytes("VmHWM"),
+        "peak_bytes": peak,
+        "page_bytes": len(page.encode()) or None,
         "cores": len(os.sched_getaffinity(0)),
     }
 
@@ -123,6 +126,7 @@ def size_table(rows: Sequence[Row]) -> str:
             f"{r['minutes']:g}",
             f"{r['seconds']:.0f}",
             f"{r['peak_bytes'] / 2**20:,.0f}",
+            f"{r['page_bytes'] / 1000:,.0f}" if r.get("page_bytes") else "",
             f"{100 * r['test']:.1f}",
             r["chosen"],
         ]
@@ -130,7 +134,9 @@ def size_table(rows: Sequence[Row]) -> str:
         for r in sorted(common.alike(rows, {"graph": graph}), key=lambda r: float(r["minutes"]))
         if r["seconds"] is not None
     ]
-    return common.markdown(["nodes", "minutes", "seconds", "MiB", "accuracy", "chosen"], lines)
+    return common.markdown(
+        ["nodes", "minutes", "seconds", "MiB", "page, kB", "accuracy", "chosen"], lines
+    )
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -158,7 +164,11 @@ def main() -> None:
     rows = read_rows(options.results)
     if not options.table:
         rows = common.measure_missing(options, cases(options), PACKAGES, measure, say)
-    common.report(options, "classifier.py", f"{score_table(rows)}\n\n{size_table(rows)}")
+    print(f"{score_table(rows)}\n\n{size_table(rows)}")
+    if options.readme:
+        page = options.readme.read_text(encoding="utf-8")
+        copied = common.between_marks("benchmarks/classifier.py sizes", size_table(rows), page)
+        options.readme.write_text(copied or page, encoding="utf-8")
 
 
 if __name__ == "__main__":

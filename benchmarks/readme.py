@@ -1,4 +1,4 @@
-"""The three small tables of the README, printed from ``results/``.
+"""The small tables of the README, printed from ``results/``.
 
 python benchmarks/readme.py          # prints them
 python benchmarks/readme.py --write  # puts them into README.md
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import classifier
 import common
 import spectrum
 import user_model
@@ -61,7 +62,17 @@ def user_table() -> str:
     return user_model.table(read_rows(common.RESULTS / "user_model.json"))
 
 
-TABLES = {"spectrum": spectrum_table, "training": training_table, "user-model": user_table}
+def classifier_table() -> str:
+    """Test scores of PDClassifier, and of single kinds of models in the same time."""
+    return classifier.score_table(read_rows(common.RESULTS / "classifier.json"))
+
+
+TABLES = {
+    "classifier": classifier_table,
+    "spectrum": spectrum_table,
+    "training": training_table,
+    "user-model": user_table,
+}
 
 
 def filled(page: str) -> str:

@@ -137,7 +137,6 @@ class Clock:
     deadline: float
     tell: Callable[[str], None] = lambda _: None
     stopped: bool = False
-    begun: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, seconds: float, tell: Callable[[str], None] | None) -> Clock:
