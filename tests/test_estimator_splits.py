@@ -96,3 +96,5 @@ def test_what_cannot_be_split_is_refused():
     alone = np.array([0] * 20 + [1])
     with pytest.raises(InputError, match="single labelled node"):
         rounds(alone, None, 0)
+    with pytest.raises(InputError, match="4 labelled nodes are too few"):
+        rounds(np.array([0, 0, 1, 1, -1]), None, 0)

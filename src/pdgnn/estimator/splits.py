@@ -48,9 +48,17 @@ def rounds(y: NDArray[np.int64], split: NDArray[np.int8] | None, seed: int) -> l
     dealt from its training nodes. Without one, many labels are dealt 60/20/20; few labels are dealt
     into folds, each of which is held out once, and the last round holds out none.
     """
+    found = [_given(y, split, seed)] if split is not None else _dealt_rounds(y, seed)
+    if not all(one.masks.any(axis=2).all() for one in found):
+        raise InputError(
+            f"{(y >= 0).sum()} labelled nodes are too few to hold some out, to choose by some and "
+            "to train on the rest; label more"
+        )
+    return found
+
+
+def _dealt_rounds(y: NDArray[np.int64], seed: int) -> list[Round]:
     labelled = y >= 0
-    if split is not None:
-        return [_given(y, split, seed)]
     if labelled.sum() >= FEW:
         held_out = _share(y, labelled, HELD_OUT, seed)
         rest = labelled & ~held_out
