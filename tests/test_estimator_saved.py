@@ -145,6 +145,7 @@ def test_a_changed_truncated_or_missing_file_is_refused(copy, name):
         (lambda c: c["params"].update(cheese=1), "damaged"),
         (lambda c: c.update(encoder={"a": 1}), "fit"),
         (lambda c: c["members"][0]["models"][0].update(kind="oracle"), "damaged"),
+        (lambda c: c["members"][0]["models"][0].update(files={"a": "../up"}), "not the model's"),
     ],
 )
 def test_a_changed_config_is_refused(copy, change, said):

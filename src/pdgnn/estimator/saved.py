@@ -220,7 +220,8 @@ def _read(path: Path, config: dict[str, Any]) -> PDClassifier:
     metrics = json.loads((path / METRICS).read_text(encoding="utf-8"))
     clf.estimate_ = _estimate(metrics["estimate"])
     clf.leaderboard_, clf.dial_ = metrics["leaderboard"], metrics["dial"]
-    clf.members_ = [_member(path, i, m, arrays) for i, m in enumerate(config["members"])]
+    known = set(config["files"])
+    clf.members_ = [_member(path, i, m, arrays, known) for i, m in enumerate(config["members"])]
     return clf
 
 
@@ -234,11 +235,16 @@ def _nan(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def _member(path: Path, i: int, said: dict[str, Any], arrays: dict[str, Any]) -> Member:
+def _member(
+    path: Path, i: int, said: dict[str, Any], arrays: dict[str, Any], known: set[str]
+) -> Member:
+    """The member number `i`; its texts are among the files that are `known` and checked."""
     models = []
     for j, about in enumerate(said["models"]):
         prefix = f"{i}.{j}."
         own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        if not set(about["files"].values()) <= known:
+            raise InputError("config.json names a file that is not the model's; fit it anew")
         texts = {n: (path / f).read_text(encoding="utf-8") for n, f in about["files"].items()}
         models.append(PREDICTORS[about["kind"]].from_state(about["about"], own, texts))
     plain = {k: v for k, v in said.items() if k != "models"}
