@@ -162,16 +162,22 @@ def check_scopes(scopes: Scopes) -> tuple[tuple[float, float], ...]:
     return tuple((check_alpha(alpha), check_gamma(gamma)) for alpha, gamma in pairs)
 
 
+def to_graph(edges: Any, num_nodes: int, node_ids: NDArray[Any] | None = None) -> Graph:
+    """A :class:`Graph` from one, a SciPy matrix, an edge_index, or None: no edges.
+
+    An edge_index is that of a graph of `num_nodes`, called `node_ids`; others have their own.
+    """
+    if isinstance(edges, Graph):
+        return edges
+    if sp.issparse(edges):
+        return Graph.from_scipy(edges)
+    edges = np.zeros((2, 0), dtype=np.int64) if edges is None else edges
+    return Graph.from_edge_index(edges, num_nodes, node_ids=node_ids)
+
+
 def as_graph(graph: Any, num_nodes: int) -> Graph:
     """A :class:`Graph` of so many nodes from one, a PyG `Data`, a SciPy matrix or an edge_index."""
-    if isinstance(graph, Graph):
-        g = graph
-    elif isinstance(graph, Data):
-        g = Graph.from_data(graph)
-    elif sp.issparse(graph):
-        g = Graph.from_scipy(graph)
-    else:
-        g = Graph.from_edge_index(graph, num_nodes)
+    g = Graph.from_data(graph) if isinstance(graph, Data) else to_graph(graph, num_nodes)
     if g.num_nodes != num_nodes:
         raise InputError(
             f"X has {num_nodes} rows and the graph {g.num_nodes} nodes; give one row for each "
@@ -253,7 +259,7 @@ class DiffusionFeatures(TransformerMixin, BaseEstimator, BaseTransform):  # type
         if graph is not None:
             g = as_graph(graph, X.shape[0])
         elif self.graph_ is None:
-            g = as_graph(np.zeros((2, 0), dtype=np.int64), X.shape[0])
+            g = to_graph(None, X.shape[0])
         elif self.graph_.num_nodes == X.shape[0]:
             g = self.graph_
         else:
@@ -348,6 +354,10 @@ def _one_hot(y: Any, num_nodes: int) -> tuple[NDArray[Any], sp.csr_array]:
     return classes, sp.csr_array(entries, shape=(num_nodes, classes.size))
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a label is None or nan."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
 def _is_label(value: Any) -> bool:
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return not missing and value != -1
+    return not is_missing(value) and value != -1

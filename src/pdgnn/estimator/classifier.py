@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.estimator.columns import ColumnEncoder, structural_features
 from pdgnn.estimator.honest import honest_estimate
-from pdgnn.estimator.members import Clock, Member, Problem, mean_proba
+from pdgnn.estimator.members import Clock, Problem, best_first, mean_proba
 from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.portfolio import Portfolio, check_choice, fit_portfolio, without_edges
 from pdgnn.estimator.scores import score
@@ -23,6 +23,7 @@ from pdgnn.estimator.tables import as_node_table
 from pdgnn.estimator.tabular import FeatureCache
 from pdgnn.io.nodes import NodeTable
 from pdgnn.training.metrics import check_metric
+from pdgnn.training.task import RANKED, usual_metric
 
 __all__ = ["PDClassifier"]
 
@@ -32,7 +33,6 @@ CLOCK_SHARE = 0.9
 """Of the time, after which training ends; the rest is for what comes after it."""
 IMBALANCE = 10
 """How many times larger than the smallest the largest class is before it is worth a remark."""
-RANKED = ("roc_auc", "average_precision")
 
 
 class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -219,7 +219,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"Classes are unbalanced: {counts.max():,} nodes are {many!s} and "
                 f"{counts.min():,} {few!s}; class_weight='balanced' makes them count the same."
             )
-        self.metric_ = self.metric or ("roc_auc" if len(self.classes_) == 2 else "accuracy")
+        self.metric_ = self.metric or usual_metric(len(self.classes_))
 
     def _codes(self, labels: NDArray[np.object_]) -> NDArray[np.int64]:
         """The number of each label among the classes, −1 where there is none or it is unknown."""
@@ -293,10 +293,9 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             {"gamma": dial.gamma, "alpha": dial.alpha} if dial else {"gamma": [], "alpha": []}
         )
         self._describe(dial.best if dial else (1.0, 1.0))
-        train, *others = one.masks[0]
-        val = np.logical_or.reduce([*others, *(m for _, *rest in one.masks for m in rest)])
+        train, val = one.masks[:, 0].any(axis=0), one.masks[:, 1:].any(axis=(0, 1))
         self.part_ = np.full(len(self.y_), -1, dtype=np.int8)
-        for part, mask in ((0, one.masks[:, 0].any(axis=0)), (1, val & ~train), (2, one.held_out)):
+        for part, mask in ((0, train), (1, val & ~one.masks[0, 0]), (2, one.held_out)):
             self.part_[mask] = part
         if found.stopped == "budget":
             self.notes_.append("The time was over before all that was planned had been tried.")
@@ -305,8 +304,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _describe(self, scope: tuple[float, float]) -> None:
         """alpha_, gamma_, depth_ and rewired_ from the best member that has them."""
-        ranked = sorted(self.members_, key=lambda m: -m.val)
-        with_graph: list[Member] = [m for m in ranked if m.graph]
+        with_graph = [m for m in best_first(self.members_) if m.graph]
         scoped = next((m for m in with_graph if "gamma" in m.settings), None)
         self.alpha_, self.gamma_ = scope
         if scoped is not None:
@@ -318,7 +316,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def attention_(self) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Edges ``[2, E]`` and their attention ``[E]`` in the best network that has any."""
-        for member in sorted(self.members_, key=lambda m: -m.val):
+        for member in best_first(self.members_):
             model = member.models[0]
             if isinstance(model, NetworkModel):
                 found = model.attention(self.table_.graph, self.x_)

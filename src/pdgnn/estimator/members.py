@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pdgnn.estimator.scores import score
 from pdgnn.graph import Graph
 
-__all__ = ["Clock", "Member", "Predictor", "Problem", "blended", "mean_proba"]
+__all__ = ["Clock", "Member", "Predictor", "Problem", "best_first", "blended", "mean_proba"]
 
 MOST_BLENDED, GAIN = 5, 0.001
 """How many members are averaged at most, and what each has to add to the validation score."""
@@ -95,13 +95,18 @@ def mean_proba(members: Sequence[Member]) -> Probabilities:
     return np.asarray(np.mean([np.mean(m.proba, axis=0) for m in members], axis=0))
 
 
+def best_first(members: Iterable[Member]) -> list[Member]:
+    """By their validation scores, the first of equals first and those without one last."""
+    return sorted(members, key=lambda m: -float(np.nan_to_num(m.val, nan=-1.0)))
+
+
 def blended(problem: Problem, members: Sequence[Member]) -> Member:
     """The best member, or the average of it and others where that has a better validation score.
 
     Of each kind the best may take part. They are added one at a time, the one that gains most
     first, as long as one gains :data:`GAIN`.
     """
-    ranked = sorted(members, key=lambda m: -np.nan_to_num(m.val, nan=-1.0))
+    ranked = best_first(members)
     best_of_kind = [m for i, m in enumerate(ranked) if m.kind not in {r.kind for r in ranked[:i]}]
     team, reached = best_of_kind[:1], best_of_kind[0].val
     while len(team) < MOST_BLENDED:

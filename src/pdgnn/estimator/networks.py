@@ -105,19 +105,20 @@ class NetworkModel:
         """Edges (source, target) ``[2, E]`` and what each weighs ``[E]``: the mean over layers and
         heads. None of a network without attention.
         """
-        module, found = self._module(graph.num_nodes), []
+        module = self._module(graph.num_nodes)
+        layers = [layer for layer in module.modules() if isinstance(layer, Attention)]
+        if not layers:
+            return None
+        found = []
 
         def note(layer: Attention, given: Any, _: Any) -> None:
             edges = given[2].edges
             pair = torch.stack([edges.col, edges.row]).long()
             found.append((pair, layer.weights(*given).mean(dim=1)))
 
-        for layer in module.modules():
-            if isinstance(layer, Attention):
-                layer.register_forward_hook(note)
+        for layer in layers:
+            layer.register_forward_hook(note)
         self._logits(module, graph, x)
-        if not found:
-            return None
         weight = torch.stack([w for _, w in found]).mean(dim=0)
         return found[0][0].numpy(), weight.double().numpy()
 

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
-from pdgnn.estimator.members import Clock, Member, Problem, blended
+from pdgnn.estimator.members import Clock, Member, Problem, best_first, blended
 from pdgnn.estimator.networks import (
     DATASET,
     WITHOUT_GRAPH,
@@ -131,8 +131,8 @@ class _Work:
             self.stopped = "interrupted"
         self.clock.stopped |= self.stopped == "interrupted"
         wanted = [m for m in self.members if self.model in ("auto", m.model)] or self.members
-        best = blended(self.problem, wanted) if self.model == "auto" else _first(wanted)
-        others = sorted((m for m in self.members if m is not best), key=_rank)
+        best = blended(self.problem, wanted) if self.model == "auto" else best_first(wanted)[0]
+        others = best_first(m for m in self.members if m is not best)
         return Portfolio([best, *others], best, dial, self.stopped)
 
     def _tables(self, specs: Sequence[TabularSpec], *, needed: bool = False) -> None:
@@ -322,7 +322,7 @@ class _Work:
     def _best_so_far(self) -> str:
         if not self.members:
             return ""
-        best = min(self.members, key=_rank)
+        best = best_first(self.members)[0]
         return f"; best so far {best.name}, validation {100 * best.val:.1f}"
 
     def _tell(self, p: SearchProgress) -> None:
@@ -335,14 +335,6 @@ class _Work:
 def _slug(spec: TabularSpec) -> str:
     """``"pd-trees"``."""
     return f"{'pd-' if spec.diffuse else ''}{spec.learner}"
-
-
-def _rank(member: Member) -> float:
-    return -float(np.nan_to_num(member.val, nan=-1.0))
-
-
-def _first(members: Sequence[Member]) -> Member:
-    return min(members, key=_rank)
 
 
 def _more(splits: int, first: Sequence[int]) -> list[tuple[int, int]]:
@@ -364,7 +356,7 @@ def _proba(result: RunResult) -> NDArray[np.float64]:
 
 def _settings(spec: RunSpec) -> dict[str, Any]:
     names = ("depth", "width", "lr", "dropout", "alpha", "gamma", "rewired")
-    found = {n: getattr(spec, n) for n in names if n in ("lr",) or spec.uses(n)}
+    found = {n: getattr(spec, n) for n in names if n == "lr" or spec.uses(n)}
     return {**found, "steps": spec.steps}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pdgnn.diffusion import is_missing, to_graph
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.io.kinds import check_names, decoded, shown
@@ -169,14 +169,10 @@ def _column(values: Any) -> Any:
 
 def as_graph(edges: Any, n: int, ids: NDArray[Any] | None = None) -> Graph:
     """The graph of n nodes whose edges are an edge_index, a SciPy matrix, a Graph, or None."""
-    if edges is None:
-        edges = np.zeros((2, 0), dtype=np.int64)
-    if isinstance(edges, Graph) or sp.issparse(edges):
-        graph = edges if isinstance(edges, Graph) else Graph.from_scipy(edges)
-        if graph.num_nodes != n:
-            raise InputError(f"edges has {graph.num_nodes:,} nodes, and there are {n:,} rows")
-        return graph
-    return Graph.from_edge_index(edges, n, node_ids=ids)
+    graph = to_graph(edges, n, ids)
+    if graph.num_nodes != n:
+        raise InputError(f"edges has {graph.num_nodes:,} nodes, and there are {n:,} rows")
+    return graph
 
 
 def _of_data(data: Any, wanted: Wanted, split: int) -> NodeTable:
@@ -333,10 +329,6 @@ def _of_frame(frame: Any, y: Any, edges: Any, wanted: Wanted) -> NodeTable:
     return _checked(table, wanted, f"name their column by label=, or pass y ({NEEDS_Y})")
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def _labels(y: Any, n: int) -> NDArray[np.object_] | None:
     """Labels ``[N]`` of any array; None or nan is a node without one."""
     from sklearn.utils.multiclass import check_classification_targets
@@ -350,7 +342,7 @@ def _labels(y: Any, n: int) -> NDArray[np.object_] | None:
             f"Found input variables with inconsistent numbers of samples: {[n, len(values)]}"
         )
     labels = np.empty(n, dtype=object)
-    labels[:] = [None if _is_missing(v) else v for v in values.tolist()]
+    labels[:] = [None if is_missing(v) else v for v in values.tolist()]
     known = np.array([label is not None for label in labels], dtype=bool)
     if values.dtype.kind == "f":
         if np.isinf(values).any():

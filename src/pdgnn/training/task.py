@@ -19,7 +19,7 @@ from pdgnn.io.sources import PARTS, Source, open_source
 from pdgnn.models import Size
 from pdgnn.training.metrics import check_metric
 
-__all__ = ["Task", "Weights"]
+__all__ = ["RANKED", "Task", "Weights", "usual_metric"]
 
 Weights = Sequence[float] | Tensor | NDArray[Any] | str | None
 """Of the classes in the loss: numbers, ``"balanced"``, or None for all alike."""
@@ -74,7 +74,7 @@ class Task:
         for t in (self.graph.edge_index, self.graph.edge_weight, self.x, self.y, self.masks):
             digest.update(str(tuple(t.shape)).encode())
             digest.update(t.contiguous().numpy().data)
-        usual = (int(self.y.max()) + 1, _usual_metric(self.num_classes))
+        usual = (int(self.y.max()) + 1, usual_metric(self.num_classes))
         weights, own = self.class_weights, (self.num_classes, self.metric)
         if own != usual or weights is not None:
             plain = weights.tolist() if isinstance(weights, Tensor) else weights
@@ -203,7 +203,7 @@ class Task:
             labels,
             parts,
             classes,
-            _usual_metric(classes) if metric is None else check_metric(metric),
+            usual_metric(classes) if metric is None else check_metric(metric),
             _checked_weights(name, class_weights, classes),
         )
         _check_shapes(task)
@@ -213,7 +213,8 @@ class Task:
         return task
 
 
-def _usual_metric(classes: int) -> str:
+def usual_metric(classes: int) -> str:
+    """What so many classes are scored by where nobody says."""
     return "roc_auc" if classes == 2 else "accuracy"
 
 
