@@ -164,11 +164,7 @@ def main() -> None:
     rows = read_rows(options.results)
     if not options.table:
         rows = common.measure_missing(options, cases(options), PACKAGES, measure, say)
-    print(f"{score_table(rows)}\n\n{size_table(rows)}")
-    if options.readme:
-        page = options.readme.read_text(encoding="utf-8")
-        copied = common.between_marks("benchmarks/classifier.py sizes", size_table(rows), page)
-        options.readme.write_text(copied or page, encoding="utf-8")
+    common.report(options, "classifier.py", f"{score_table(rows)}\n\n{size_table(rows)}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,17 @@ import math
 import operator
 from typing import Any
 
-__all__ = ["ConvergenceError", "InputError", "PdgnnError", "check_number", "check_whole"]
+__all__ = [
+    "DAMAGE",
+    "ConvergenceError",
+    "InputError",
+    "PdgnnError",
+    "check_number",
+    "check_whole",
+]
+
+DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, RecursionError)
+"""What reading a file raises that is not what was written."""
 
 
 class PdgnnError(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 
 from pdgnn.cli.options import AnyDevice, MaxGbOption, Metric, RootOption, max_bytes_of
-from pdgnn.cli.progress import LINE_SECONDS
+from pdgnn.cli.progress import now_and_then
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
 __all__ = ["IdOption", "NodesOption", "fit_command"]
@@ -146,12 +145,4 @@ def _searching(first: str) -> Iterator[Callable[[str], None]]:
         with working(first) as now:
             yield now
         return
-    said = time.monotonic()
-
-    def say(text: str) -> None:
-        nonlocal said
-        if time.monotonic() - said >= LINE_SECONDS:
-            said = time.monotonic()
-            tell(text)
-
-    yield say
+    yield now_and_then()

@@ -16,7 +16,7 @@ from pdgnn.cli.terminal import tell
 if TYPE_CHECKING:
     from pdgnn.training import Progress, RunResult, RunSpec, Task
 
-__all__ = ["WorkersOption", "trained_with_progress"]
+__all__ = ["WorkersOption", "now_and_then", "trained_with_progress"]
 
 LINE_SECONDS = 30.0
 """How often a line says how far it is, where there is no terminal to show it on."""
@@ -79,6 +79,19 @@ def _watching(specs: list[RunSpec]) -> Iterator[Callable[[Progress], None]]:
         yield lambda p: bar.update(shown, completed=_share(p), description=pace.line(p))
 
 
+def now_and_then() -> Callable[[str], None]:
+    """Says a line on stderr, unless the last one, or the beginning, is only a short time ago."""
+    said = time.monotonic()
+
+    def say(line: str) -> None:
+        nonlocal said
+        if time.monotonic() - said >= LINE_SECONDS:
+            said = time.monotonic()
+            tell(line)
+
+    return say
+
+
 class _Pace:
     """How far a training is, and how long it may still take, in a line."""
 
@@ -87,7 +100,7 @@ class _Pace:
 
         self._names = differing(specs)
         self._first: tuple[float, float] | None = None
-        self._said = time.monotonic()
+        self._say = now_and_then()
 
     def line(self, p: Progress) -> str:
         """A line on stderr."""
@@ -95,10 +108,7 @@ class _Pace:
 
     def say_now_and_then(self, p: Progress) -> None:
         """The line, if the last one is some time ago."""
-        line = self.line(p)
-        if time.monotonic() - self._said >= LINE_SECONDS:
-            self._said = time.monotonic()
-            tell(line)
+        self._say(self.line(p))
 
     def _left(self, share: float) -> str:
         now = time.monotonic()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdgnn.errors import InputError
+from pdgnn.errors import DAMAGE, InputError
 from pdgnn.estimator.card import model_card
 from pdgnn.estimator.columns import ColumnEncoder
 from pdgnn.estimator.members import Member
@@ -148,9 +148,6 @@ def _without_nan(values: Any) -> Any:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
 
 def load_classifier(folder: str | PathLike[str]) -> PDClassifier:

@@ -22,14 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pdgnn.errors import InputError
+from pdgnn.errors import DAMAGE, InputError
 from pdgnn.io.atomic import open_lock, replacing
 from pdgnn.training.spec import VERSION, RunResult, RunSpec
 from pdgnn.training.state import Row, RunState
 
 __all__ = ["RunFolder", "read_results"]
 
-DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, RecursionError)
 WEIGHTS = "weights."
 
 
