@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -13,15 +14,18 @@ from pdgnn.devices import check_device
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.models import Model, check_models, find_model
 from pdgnn.training.checkpoint import RunFolder
-from pdgnn.training.group import KEEPS, Group
+from pdgnn.training.engines import Engine, Job
+from pdgnn.training.engines.here import Here
+from pdgnn.training.engines.processes import Processes
+from pdgnn.training.group import KEEPS
 from pdgnn.training.inputs import InputCache
+from pdgnn.training.ledger import Ledger
 from pdgnn.training.loop import Progress
-from pdgnn.training.share import Settings, by_shape, train_share
+from pdgnn.training.share import Settings, by_shape
 from pdgnn.training.spec import RunResult, RunSpec, resolved
-from pdgnn.training.state import Row, RunState
 from pdgnn.training.task import Task
 
-__all__ = ["Ledger", "check_keep", "open_tasks", "train"]
+__all__ = ["check_keep", "open_tasks", "train"]
 
 
 def train(
@@ -39,6 +43,7 @@ def train(
     capture: bool = True,
     recompute: bool = False,
     workers: int = 1,
+    engine: Engine | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[RunResult]:
     """Train every run of `specs` and return a result for each, in their order.
@@ -73,6 +78,8 @@ def train(
             ``torch.set_num_threads(1)``; on a GPU groups of small graphs, each of which leaves most
             of it idle, train side by side. With more than one, a script must call this under
             ``if __name__ == "__main__":``, as each of the processes imports it.
+        engine: Who trains the runs (:mod:`pdgnn.training.engines`); default: this process, or so
+            many `workers`.
         progress: Called now and then; with workers, of all runs that are under way.
     """
     settings = Settings(
@@ -88,14 +95,11 @@ def train(
     plain = [resolved(spec, find_model(spec.model, own)) for spec in specs]
     wanted = {spec.key: spec for spec in plain}
     inputs = InputCache(open_tasks(plain, tasks or {}, root), own)
-    if folder is None:
-        found = _train(wanted, inputs, settings, Ledger(len(wanted), None, progress), workers)
-    else:
-        kept = RunFolder(folder)
-        with kept.held():
-            ledger = Ledger(len(wanted), kept, progress)
-            found = _train(wanted, inputs, settings, ledger, workers)
-    return [_as_asked(found[spec.key], spec) for spec in plain]
+    kept = None if folder is None else RunFolder(folder)
+    ledger = Ledger(wanted, kept, progress)
+    with nullcontext() if kept is None else kept.held():
+        _train(inputs, settings, ledger, engine or (Processes(workers) if workers > 1 else Here()))
+    return [_as_asked(ledger.results[spec.key], spec) for spec in plain]
 
 
 def _as_asked(result: RunResult, spec: RunSpec) -> RunResult:
@@ -128,72 +132,18 @@ def open_tasks(
     return found
 
 
-def _train(
-    wanted: Mapping[str, RunSpec],
-    inputs: InputCache,
-    settings: Settings,
-    ledger: Ledger,
-    workers: int,
-) -> dict[str, RunResult]:
-    """The result of each run, by its key."""
-    begun = ledger.begin(wanted, inputs, settings)
-    pending = [spec for key, spec in wanted.items() if key not in ledger.results]
-    if workers > 1:
-        from pdgnn.training.workers import train_in_workers
-
-        train_in_workers(
-            _shares(pending, inputs, settings), inputs, settings, ledger, begun, workers
-        )
-    else:
-        train_share(pending, inputs, settings, ledger, begun)
-    return ledger.results
+def _train(inputs: InputCache, settings: Settings, ledger: Ledger, engine: Engine) -> None:
+    """Have every run of the ledger trained."""
+    begun = ledger.begin(inputs, settings)
+    if pending := ledger.pending():
+        shares = _shares(pending, inputs, settings)
+        engine.train(Job(shares, inputs, settings, ledger, begun))
 
 
 def _shares(specs: list[RunSpec], inputs: InputCache, settings: Settings) -> list[list[RunSpec]]:
-    """What a worker takes at a time: a whole group on a GPU, else what trains at once."""
+    """What a process takes at a time: a whole group on a GPU, else what trains at once."""
+    groups = by_shape(specs, inputs.models)
     if settings.device.type != "cpu" and settings.most_runs is None:
-        return by_shape(specs, inputs.models)
+        return groups
     size = settings.most_runs or 1
-    groups = by_shape(specs, inputs.models) if size > 1 else [specs]
     return [group[i : i + size] for group in groups for i in range(0, len(group), size)]
-
-
-class Ledger:
-    """What has come of the runs so far: in memory, and in a folder where there is one."""
-
-    def __init__(
-        self, total: int, folder: RunFolder | None, tell: Callable[[Progress], None] | None
-    ) -> None:
-        self.total, self.folder, self.tell = total, folder, tell
-        self.results: dict[str, RunResult] = {}
-
-    def begin(
-        self, wanted: Mapping[str, RunSpec], inputs: InputCache, settings: Settings
-    ) -> dict[str, Row]:
-        """Take over what the folder has of these runs; the states of those that are under way."""
-        if self.folder is None:
-            return {}
-        names = sorted({spec.dataset for spec in wanted.values()})
-        self.folder.check_tasks({name: inputs.tasks[name].fingerprint() for name in names})
-        done = self.folder.results(wanted, curves=settings.curves, keep=settings.keep)
-        self.results = {key: done[key] for key in wanted if key in done}
-        self.folder.drop_states(self.results)
-        missing = wanted.keys() - self.results.keys()
-        return self.folder.states(missing, curves=settings.curves, keep=settings.keep)
-
-    def progress(self, group: Group, seconds: float) -> None:
-        """Tell of a group that trains in this process."""
-        if self.tell is not None:
-            self.tell(Progress.of(group, len(self.results), self.total, seconds))
-
-    def save_state(self, specs: Sequence[RunSpec], state: RunState) -> None:
-        """Keep the state of these runs, if there is a folder."""
-        if self.folder is not None:
-            self.folder.save_state(specs, state)
-
-    def add_results(self, results: Sequence[RunResult]) -> None:
-        """These runs are finished."""
-        self.results.update({r.spec.key: r for r in results})
-        if self.folder is not None:
-            self.folder.add_results(results)
-            self.folder.drop_states(self.results)

@@ -17,29 +17,27 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from pdgnn.errors import InputError, PdgnnError
+from pdgnn.errors import InputError, PdgnnError, check_whole
 from pdgnn.ops import backends
+from pdgnn.training.engines import Job
 from pdgnn.training.group import Group
 from pdgnn.training.inputs import InputCache
 from pdgnn.training.loop import Progress, signals_between_steps
-from pdgnn.training.share import Settings, train_share
+from pdgnn.training.share import train_share
 from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import Row, RunState
+from pdgnn.training.state import RunState
 
-if TYPE_CHECKING:
-    from pdgnn.training.trainer import Ledger
-
-__all__ = ["train_in_workers"]
+__all__ = ["Processes"]
 
 LISTEN_SECONDS = 0.2
 """How long a signal to stop may wait while no worker has anything to say."""
@@ -49,47 +47,39 @@ AS_THEY_ARE = (PdgnnError, OSError, MemoryError)
 """Errors that say enough without a traceback."""
 
 
-def train_in_workers(
-    shares: Sequence[list[RunSpec]],
-    inputs: InputCache,
-    settings: Settings,
-    ledger: Ledger,
-    begun: Mapping[str, Row],
-    workers: int,
-) -> None:
-    """:func:`~pdgnn.training.share.train_share` in so many processes, for `ledger` in this one.
+class Processes:
+    """So many processes on this machine, of one thread each."""
 
-    A share is what a worker takes at a time.
+    def __init__(self, workers: int) -> None:
+        self.workers = check_whole("workers", workers)
 
-    Signals to stop, and errors, end each worker after its step under way; its state is kept. A
-    second signal does not wait.
-    """
-    workers = min(workers, len(shares))
-    pool = WorkerPool(shares, ledger, begun, _message(shares, inputs, settings, ledger, workers))
-    with signals_between_steps() as between:
-        try:
-            pool.start(workers)
-            while pool.live:
-                between()
-                pool.listen()
-        except BaseException:
-            pool.stop()
-            raise
-        finally:
-            pool.end()
+    def train(self, job: Job) -> None:
+        """Train every share to its end.
+
+        Signals to stop, and errors, end each worker after its step under way; its state is kept. A
+        second signal does not wait.
+        """
+        workers = min(self.workers, len(job.shares))
+        pool = WorkerPool(job, _message(job, workers))
+        with signals_between_steps() as between:
+            try:
+                pool.start(workers)
+                while pool.live:
+                    between()
+                    pool.listen()
+            except BaseException:
+                pool.stop()
+                raise
+            finally:
+                pool.end()
 
 
-def _message(
-    shares: Sequence[list[RunSpec]],
-    inputs: InputCache,
-    settings: Settings,
-    ledger: Ledger,
-    workers: int,
-) -> bytes:
+def _message(job: Job, workers: int) -> bytes:
     """What every worker is told before its first share."""
-    names = {spec.dataset for specs in shares for spec in specs}
+    inputs, ledger = job.inputs, job.ledger
+    names = {spec.dataset for specs in job.shares for spec in specs}
     own = InputCache({name: inputs.tasks[name] for name in names}, inputs.models)
-    each = replace(settings, memory=settings.memory / max(1, workers))
+    each = replace(job.settings, memory=job.settings.memory / max(1, workers))
     try:
         return pickle.dumps((own, each, ledger.folder is not None, list(backends._forced)))
     except (pickle.PicklingError, AttributeError, TypeError) as e:
@@ -129,14 +119,8 @@ class _Worker:
 class WorkerPool:
     """The workers as the parent sees them, and the runs that wait for one."""
 
-    def __init__(
-        self,
-        shares: Sequence[list[RunSpec]],
-        ledger: Ledger,
-        begun: Mapping[str, Row],
-        message: bytes,
-    ) -> None:
-        self._ledger, self._waiting, self._begun = ledger, list(shares), begun
+    def __init__(self, job: Job, message: bytes) -> None:
+        self._ledger, self._waiting, self._begun = job.ledger, list(job.shares), job.begun
         self._all: list[_Worker] = []
         self.live: list[_Worker] = []  # those that may still say something
         self._stopping = False
@@ -182,14 +166,14 @@ class WorkerPool:
 
     def _deal(self, worker: _Worker) -> None:
         """Give an idle worker its next share, or let it go."""
-        if self._stopping or not self._waiting:
+        specs = self._taken(worker)
+        if not specs:
             worker.released = True
             worker.channel.send_bytes(pickle.dumps(None))
             return
         if not worker.ready:
             worker.ready = True
             worker.channel.send_bytes(self._message)
-        specs = self._waiting.pop(self._next(worker))
         worker.spec, begun = specs[0], self._begun
         rows = {  # views: alone they are less to send
             spec.key: {name: t.clone() for name, t in begun[spec.key].items()}
@@ -197,6 +181,13 @@ class WorkerPool:
             if spec.key in begun
         }
         worker.channel.send_bytes(pickle.dumps((specs, rows)))
+
+    def _taken(self, worker: _Worker) -> list[RunSpec]:
+        """The next share of which something is left to train; empty: there is none."""
+        while self._waiting and not self._stopping:
+            if specs := self._ledger.take(self._waiting.pop(self._next(worker))):
+                return specs
+        return []
 
     def _next(self, worker: _Worker) -> int:
         """One for which φ is known to this worker, else one of a γ that no other worker is at."""

@@ -23,13 +23,15 @@ from pdgnn import InputError
 from pdgnn.cli import app
 from pdgnn.models import MODELS
 from pdgnn.ops import use_backend
-from pdgnn.training import Progress, Task, loop, train, workers
+from pdgnn.training import Progress, Task, loop, train
 from pdgnn.training.checkpoint import RunFolder
+from pdgnn.training.engines import Job, processes
 from pdgnn.training.inputs import InputCache
+from pdgnn.training.ledger import Ledger
 from pdgnn.training.share import Settings
 from pdgnn.training.spec import resolved
 from pdgnn.training.state import RunState
-from pdgnn.training.trainer import Ledger, _shares
+from pdgnn.training.trainer import _shares
 from runs import StopError, board, go, spec, stop_at
 
 NAMES = ("gcn", "pd-gat", "gcn", "pd-gcn")
@@ -81,13 +83,13 @@ def test_workers_take_groups_and_go_on_with_what_others_began(tmp_path, monkeypa
     assert {key: int(row["step"]) for key, row in begun.items()} == {r.key: 2 for r in runs[:2]}
 
     told: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-    tell = workers.WorkerPool._tell
+    tell = processes.WorkerPool._tell
 
     def noted(self, worker, p):
         told.setdefault(tuple(s.key for s in p.specs), []).append((worker.process.pid, p.step))
         tell(self, worker, p)
 
-    monkeypatch.setattr(workers.WorkerPool, "_tell", noted)
+    monkeypatch.setattr(processes.WorkerPool, "_tell", noted)
     found = go(runs, **options, workers=2, folder=tmp_path)
     assert found == alone
     for a, b in zip(found, alone, strict=True):
@@ -107,12 +109,12 @@ def test_a_gpu_is_shared_out_by_groups_and_its_memory_evenly():
     runs = [spec(model=m, seed=i) for i in range(3) for m in ("gcn", "mlp")]
     shares = _shares(runs, inputs, gpu)
     assert shares == [runs[::2], runs[1::2]]
-    ledger = Ledger(6, None, None)
-    own, each, keeps, forced = pickle.loads(workers._message(shares, inputs, gpu, ledger, 4))
+    job = Job(shares, inputs, gpu, Ledger({run.key: run for run in runs}), {})
+    own, each, keeps, forced = pickle.loads(processes._message(job, 4))
     assert each == replace(gpu, memory=0.25)
     assert (own.tasks.keys(), keeps, forced) == ({"board"}, False, [])
     cpu = Settings(torch.device("cpu"))
-    assert _shares(runs, inputs, cpu) == [[run] for run in runs]
+    assert _shares(runs, inputs, cpu) == [[run] for run in (*runs[::2], *runs[1::2])]
     assert [len(share) for share in _shares(runs, inputs, replace(cpu, most_runs=2))] == [
         2,
         1,
@@ -175,13 +177,13 @@ def test_a_worker_that_is_killed_is_told_and_the_others_save(tmp_path, monkeypat
 
 
 def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
-    counts, start = [], workers.WorkerPool.start
+    counts, start = [], processes.WorkerPool.start
 
     def noted(self, count):
         counts.append(count)
         start(self, count)
 
-    monkeypatch.setattr(workers.WorkerPool, "start", noted)
+    monkeypatch.setattr(processes.WorkerPool, "start", noted)
     folder = RunFolder(tmp_path)
     bad = RunState.new(torch.zeros(1, 3))
     folder.save_state(RUNS[:1], bad)
@@ -234,7 +236,7 @@ WAITING = """
 import math
 from pdgnn.cli import progress
 from pdgnn.training.group import Group
-from test_training_workers import Signals
+from test_training_engines_processes import Signals
 step = Group.train_step
 def waiting(self):
     step(self)
