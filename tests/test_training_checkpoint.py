@@ -128,6 +128,7 @@ def test_a_state_is_dropped_when_all_its_runs_are_finished(tmp_path):
 
 def test_what_a_killed_process_has_left_is_removed_unless_another_is_at_work(tmp_path):
     partial, lock = tmp_path / ".pdgnn-0123.safetensors", tmp_path / "owner-00.lock"
+    (tmp_path / ".tmpXle1p6").write_text("as safetensors calls it")
     one, other = RunFolder(tmp_path), RunFolder(tmp_path)
     with one.held():
         partial.write_text("of one that is writing it")

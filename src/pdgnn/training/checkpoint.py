@@ -41,6 +41,8 @@ from pdgnn.training.stored_runs import read_folder, read_json, read_results
 __all__ = ["RunFolder", "read_results"]
 
 STORE = "runs.sqlite"
+PARTIAL = (".pdgnn-*", ".tmp??????")
+"""Files half written, as :func:`pdgnn.io.atomic.replacing` and safetensors name them."""
 T = TypeVar("T")
 
 
@@ -122,8 +124,9 @@ class RunFolder:
         for name in gone:
             self._lock_file(name).unlink(missing_ok=True)
         if owners <= gone | {owner}:
-            for partial in self.path.glob(".pdgnn-*"):
-                partial.unlink(missing_ok=True)
+            for pattern in PARTIAL:
+                for partial in self.path.glob(pattern):
+                    partial.unlink(missing_ok=True)
 
     def _make(self) -> None:
         try:
