@@ -88,9 +88,7 @@ class Store:
     def missing(self, wanted: Iterable[Key]) -> list[Key]:
         """Those `wanted` that are not finished, in their order."""
         keys = list(wanted)
-        done = {
-            (row["data"], row["key"]) for row in self._chosen("SELECT data, key FROM runs", keys)
-        }
+        done = {tuple(row) for row in self._chosen("SELECT data, key FROM runs", keys)}
         return [key for key in keys if key not in done]
 
     def count(self) -> int:
@@ -261,7 +259,7 @@ class Store:
             by_data.setdefault(data, []).append(key)
         table = select.partition(" FROM ")[2].partition(" ")[0]
         for data, keys in by_data.items():
-            left = iter(keys)
+            left = iter(sorted(keys))  # neighbours in the file too
             while chunk := list(islice(left, CHUNK)):
                 places = ", ".join("?" * len(chunk))
                 said = f"{select} WHERE {table}.data = ? AND {table}.key IN ({places})"
