@@ -95,7 +95,6 @@ class Reproduction:
         self.tasks: dict[str, Task] = {}
         self.cells: dict[str, list[CellSearch]] = {}  # by dataset
         self._classes: dict[str, dict[Scope, int]] = {}
-        self._absent: set[str] = set()
 
     # --- what there is to do ----------------------------------------------------------------------
 
@@ -103,7 +102,9 @@ class Reproduction:
         """The searches of all rows on a dataset; none if it is not there."""
         if dataset not in self.cells:
             task = self._open(dataset)
-            found = [] if task is None else [self._cell(r, task) for r in self.request.trained_rows]
+            found = [] if task is None else [
+                self._cell(row, dataset) for row in self.request.trained_rows
+            ]
             self.cells[dataset] = [cell for cell in found if cell is not None]
         return self.cells[dataset]
 
@@ -117,8 +118,8 @@ class Reproduction:
             return None
         return self.tasks[dataset]
 
-    def _cell(self, row: Row, task: Task) -> CellSearch | None:
-        request, dataset = self.request, task.name
+    def _cell(self, row: Row, dataset: str) -> CellSearch | None:
+        request = self.request
         settings = row_settings(
             row,
             request.base(dataset),
@@ -133,7 +134,7 @@ class Reproduction:
             )
             return None
         stages = usual_stages(len(settings), exhaustive=request.exhaustive)
-        staged = Staged(settings, stages, request.splits_of(task))
+        staged = Staged(settings, stages, request.splits_of(self.tasks[dataset]))
         return CellSearch(row, dataset, settings, staged)
 
     def _rewired(self, dataset: str, scopes: Sequence[Scope]) -> Classes:
