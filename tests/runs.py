@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ from torch import nn
 
 from pdgnn import Graph, models
 from pdgnn.models import MODELS, Size
+from pdgnn.nn import interface
 from pdgnn.training import Progress, RunResult, RunSpec, Task, train
 
 
@@ -75,10 +76,9 @@ def prepare(
         seen.append(graph)
         return model.inputs(graph, x, spec)
 
-    given = nullcontext()
-    if phi is not None:
-        given = patch.object(models, "first_eigenvector", lambda *_, **__: phi)
-    with given:
+    with ExitStack() as stack:
+        for place in (models, interface) if phi is not None else ():
+            stack.enter_context(patch.object(place, "first_eigenvector", lambda *_, **__: phi))
         found = replace(model, inputs=inputs).prepare(g, torch.zeros(g.num_nodes, 1), run)
     made = {n: found[n].to(dtype) if n in found else None for n in ("edge_weight", "edge_attr")}
     return SimpleNamespace(edges=found["edges"], graph=seen[0], **made)

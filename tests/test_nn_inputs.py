@@ -127,7 +127,8 @@ def test_nothing_is_solved_where_it_is_not_used(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("solved")
 
-    monkeypatch.setattr("pdgnn.models.first_eigenvector", refuse)
+    for place in ("models", "nn.interface"):
+        monkeypatch.setattr(f"pdgnn.{place}.first_eigenvector", refuse)
     g = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
     for name in MODELS:
         if name not in FEATURES:

@@ -29,6 +29,7 @@ from pdgnn.training.state import (
     flat_parameters,
     views,
 )
+from pdgnn.training.traced import traced
 from runs import TASKS, build, prepare, spec
 
 CPU = torch.device("cpu")
@@ -406,3 +407,27 @@ def test_backward_passes_have_the_precision_too(monkeypatch):
     trained(spec(precision="tf32"), steps=1)
     trained(spec(), steps=1)
     assert seen == ["high", "highest"]
+
+
+def test_a_grid_of_scopes_builds_a_module_for_each_seed(monkeypatch):
+    built, make = [], type(MODELS["pd-gcn"]).make
+    monkeypatch.setattr(
+        type(MODELS["pd-gcn"]),
+        "make",
+        lambda self, size, run: built.append(run.seed) or make(self, size, run),
+    )
+    runs = [spec(model="pd-gcn", seed=s, gamma=g) for g in (0.1, 0.5, 0.9) for s in (4, 7)]
+    made = group(*runs)
+    assert sorted(built) == [4, 7]
+    rows = made.state.parameters
+    assert torch.equal(rows[0], rows[2])
+    assert not torch.equal(rows[0], rows[1])
+    rows[0] += 1  # each run has its own
+    assert not torch.equal(rows[0], rows[2])
+
+
+@pytest.mark.parametrize("field", ["key", "__dict__"])
+def test_what_is_read_in_bulk_counts_as_all(field):
+    noted, seen = traced(resolved(spec(model="pd-gcn"), MODELS["pd-gcn"]))
+    getattr(noted, field)
+    assert {"alpha", "gamma", "lr", "split"} <= seen

@@ -32,6 +32,7 @@ from pdgnn.training.state import (
     views,
 )
 from pdgnn.training.task import Task
+from pdgnn.training.traced import traced, value_of
 from pdgnn.training.vmapped import of_single_run, over_runs
 
 __all__ = ["KEEPS", "Group", "dtype_of", "matmul_precision"]
@@ -86,18 +87,20 @@ class Group:
         given = [{"x": x, **own} for own in inputs]
         self._shared, self._mapped = stacked_inputs(given, device, dtype)
         self._at_once = len(specs) > 1 or device.type != "cpu" if at_once is None else at_once
-        modules = [_module(model, task, spec, own) for spec, own in zip(specs, given, strict=True)]
+        modules, index = _modules(model, task, specs, given)
         self.work = first_layer_work(given[0], first.width)
-        buffers, rows = stacked_buffers(modules, dtype), flat_parameters(modules).to(dtype)
+        at = torch.tensor(index, device=device)
+        buffers = {n: t.to(device)[at] for n, t in stacked_buffers(modules, dtype).items()}
+        rows = flat_parameters(modules).to(device, dtype)
         self.module = modules[0].to(device, dtype)
         new = RunState.new(
-            rows,
+            rows if index == list(range(len(rows))) else rows[at],
             buffers,
             curve_steps=first.steps if curves else 0,
             logits=(len(task.y), task.out_channels) if "logits" in keep else None,
             weights="weights" in keep,
         )
-        self.state = new.going_on(begun).to(device)
+        self.state = new.going_on(begun)
         self._shapes = {name: p.shape for name, p in trained_parameters(self.module).items()}
         self._own = isinstance(self.module, SeededModule)
         self._taken = int(new.step.max())
@@ -304,17 +307,40 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
     return torch.float64 if spec.precision == "float64" else torch.float32
 
 
-def _module(model: Model, task: Task, spec: RunSpec, given: Mapping[str, Any]) -> nn.Module:
-    """The module of a run, all its parameters there: some see their shape at the first call."""
-    module = model.make(task.size, spec)
-    parameters = list(module.parameters())
-    if any(is_lazy(p) for p in parameters):
+def _modules(
+    model: Model, task: Task, specs: Sequence[RunSpec], given: Sequence[Mapping[str, Any]]
+) -> tuple[list[nn.Module], list[int]]:
+    """The modules of these runs, and which of them each run has.
+
+    Runs that agree in all that ``model.build`` reads have one: a grid of α and γ has as many as it
+    has seeds, and to draw their parameters is most of the time before the first step.
+    """
+    modules, index = list[nn.Module](), list[int]()
+    known: list[dict[str, Any]] = []  # what each was built from; nothing: it is of one run alone
+    for spec, own in zip(specs, given, strict=True):
+        found = [i for i, depends in enumerate(known) if depends and _agrees(spec, depends)]
+        if not found:
+            noted, seen = traced(spec)
+            modules.append(model.make(task.size, noted))
+            shared = not any(is_lazy(p) for p in modules[-1].parameters())
+            known.append({name: value_of(spec, name) for name in seen} if shared else {})
+            _complete(modules[-1], spec, own)
+        index.append(found[0] if found else len(modules) - 1)
+    return modules, index
+
+
+def _agrees(spec: RunSpec, depends: Mapping[str, Any]) -> bool:
+    return all(value_of(spec, name) == value for name, value in depends.items())
+
+
+def _complete(module: nn.Module, spec: RunSpec, given: Mapping[str, Any]) -> None:
+    """Have all parameters there: those of lazy modules see their shape at the first call."""
+    if any(is_lazy(p) for p in module.parameters()):
         rest = {name: value for name, value in given.items() if name != "x"}
         with seeded(spec.seed), torch.no_grad():
             module.eval()(given["x"], **rest)
     if not trained_parameters(module):
         raise InputError(f"the module of the model {spec.model!r} has no parameters to train")
-    return module
 
 
 def _logits(outputs: Any) -> Tensor:

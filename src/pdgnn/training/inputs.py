@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,8 +12,9 @@ from torch import Tensor
 from pdgnn.models import Model, find_model
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import Edges
-from pdgnn.training.spec import Options, RunSpec
+from pdgnn.training.spec import RunSpec
 from pdgnn.training.task import Task
+from pdgnn.training.traced import traced, value_of
 
 __all__ = ["InputCache", "Inputs", "first_layer_work", "same_structure", "stacked_inputs"]
 
@@ -32,7 +33,7 @@ class _Entry:
 
     def serves(self, spec: RunSpec) -> bool:
         """Whether these are the inputs of this run."""
-        return all(_value(spec, name) == value for name, value in self.depends.items())
+        return all(value_of(spec, name) == value for name, value in self.depends.items())
 
 
 @dataclass
@@ -86,12 +87,14 @@ class InputCache:
 
     def _made(self, spec: RunSpec, dtype: torch.dtype) -> tuple[Inputs, dict[str, Any]]:
         model, task = find_model(spec.model, self.models), self.tasks[spec.dataset]
-        traced, seen = _traced(spec)
+        noted, seen = traced(spec)
         labels = None
         if model.labels:
-            labels = torch.where(task.masks[traced.split, 0], task.y, -1)
-        made = model.prepare(task.graph, task.x, traced, labels)
-        return {n: _in_type(v, dtype) for n, v in made.items()}, {n: _value(spec, n) for n in seen}
+            labels = torch.where(task.masks[noted.split, 0], task.y, -1)
+        made = model.prepare(task.graph, task.x, noted, labels)
+        return {n: _in_type(v, dtype) for n, v in made.items()}, {
+            n: value_of(spec, n) for n in seen
+        }
 
     def _number(self, inputs: Inputs) -> int:
         for number, known in enumerate(self._structures):
@@ -165,61 +168,3 @@ def first_layer_work(given: Mapping[str, Any], width: int) -> int:
     x = given["x"]
     entries += len(x.values) if isinstance(x, SparseFeatures) else int(x.count_nonzero())
     return (entries + int(x.shape[0])) * width
-
-
-class _TracedOptions(Options):
-    """Options that note which of them are read, in `seen`."""
-
-    seen: set[str]
-
-    def __getitem__(self, name: str) -> Any:
-        self.seen.add(f"options.{name}")
-        return super().__getitem__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The option of this name."""
-        return self[name] if name in self else default  # noqa: SIM401
-
-    def __iter__(self) -> Iterator[str]:
-        self.seen.update(f"options.{name}" for name in super().keys())  # noqa: SIM118
-        return super().__iter__()
-
-    def keys(self) -> Any:
-        """All names."""
-        return list(self)
-
-    def items(self) -> Any:
-        """All names and values."""
-        return [(name, self[name]) for name in self]
-
-    def values(self) -> Any:
-        """All values."""
-        return [self[name] for name in self]
-
-
-class _TracedSpec(RunSpec):
-    """A spec that notes which of its fields are read, in `seen`."""
-
-    def __getattribute__(self, name: str) -> Any:
-        seen = object.__getattribute__(self, "__dict__").get("seen")
-        if seen is not None and name in FIELDS:
-            seen.add(name)
-        return object.__getattribute__(self, name)
-
-
-FIELDS = {f.name for f in fields(RunSpec)} - {"dataset", "model", "options", "defaults"}
-
-
-def _traced(spec: RunSpec) -> tuple[RunSpec, set[str]]:
-    seen: set[str] = set()
-    options = _TracedOptions(spec.options)
-    options.seen = seen
-    traced = object.__new__(_TracedSpec)
-    traced.__dict__.update(spec.__dict__, options=options, seen=seen)
-    return traced, seen
-
-
-def _value(spec: RunSpec, name: str) -> Any:
-    if not name.startswith("options."):
-        return getattr(spec, name)
-    return spec.options.get(name.removeprefix("options."))

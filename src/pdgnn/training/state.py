@@ -60,22 +60,25 @@ class RunState:
         logits: tuple[int, int] | None = None,
         weights: bool = False,
     ) -> RunState:
-        """Before the first step; `logits` (N, out) and `weights` say whether the best are kept."""
-        runs, own = parameters.shape[0], dict(buffers or {})
-        nan = torch.full((runs, 2), torch.nan, dtype=torch.float64)
-        whole = torch.zeros(runs, dtype=torch.int64)
+        """Before the first step, where the parameters are.
+
+        `logits` (N, out) and `weights` say whether the best are kept.
+        """
+        runs, own, device = parameters.shape[0], dict(buffers or {}), parameters.device
+        nan = torch.full((runs, 2), torch.nan, dtype=torch.float64, device=device)
+        whole = torch.zeros(runs, dtype=torch.int64, device=device)
         return cls(
             parameters,
             torch.zeros_like(parameters),
             torch.zeros_like(parameters),
             whole,
-            torch.zeros(runs, dtype=parameters.dtype),
+            torch.zeros_like(whole, dtype=parameters.dtype),
             nan,
             nan.clone(),
             whole.clone(),
             whole.clone(),
-            torch.zeros(runs, dtype=torch.float64),
-            torch.full((runs, curve_steps, 3), torch.nan),
+            torch.zeros_like(whole, dtype=torch.float64),
+            torch.full((runs, curve_steps, 3), torch.nan, device=device),
             parameters.new_zeros(runs, *(logits or (0,))),
             parameters.clone() if weights else parameters.new_zeros(runs, 0),
             own,
