@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import find_experiment
@@ -25,8 +25,10 @@ from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.stages import Staged, usual_stages
 from pdgnn.training.store import Store, StoredRun
 from pdgnn.training.task import Task
-from pdgnn.training.trackers import Tracker, find_tracker
 from pdgnn.training.trainer import train
+
+if TYPE_CHECKING:
+    from pdgnn.training.trackers import Tracker
 
 __all__ = ["CellSearch", "Means", "Reproduction", "reproduce"]
 
@@ -58,6 +60,14 @@ class Means:
         """Tell of what goes on, in a line."""
         if self.tell is not None:
             self.tell(text)
+
+    def found_tracker(self) -> Tracker | None:
+        """The tracker, by its name or as it is."""
+        if not isinstance(self.tracker, str):
+            return self.tracker
+        from pdgnn.training.trackers import find_tracker
+
+        return find_tracker(self.tracker)
 
     def found_engine(self) -> Engine:
         """The engine, by its name or as it is."""
@@ -94,7 +104,8 @@ class Reproduction:
         self.results: dict[str, RunResult] = {}  # of this process, by key
         self.tasks: dict[str, Task] = {}
         self.cells: dict[str, list[CellSearch]] = {}  # by dataset
-        self._classes: dict[str, dict[Scope, int]] = {}
+        self._classes: dict[str, Classes] = {}
+        self._tracker: Tracker | None = None
 
     # --- what there is to do ----------------------------------------------------------------------
 
@@ -140,8 +151,7 @@ class Reproduction:
     def _rewired(self, dataset: str, scopes: Sequence[Scope]) -> Classes:
         self.means.say(f"{dataset}: looking for the gradient nodes of {len(scopes)} (α, γ)")
         found = rewired_classes(self.tasks[dataset], scopes)
-        known = self._classes.setdefault(dataset, {})
-        if len(found) > len(known):
+        if len(found) > len(self._classes.get(dataset, {})):
             self._classes[dataset] = found
         return found
 
@@ -150,6 +160,7 @@ class Reproduction:
     def run(self) -> bool:
         """Train what is missing, dataset by dataset; False if the minutes were over before."""
         engine: Engine = self.means.found_engine()
+        self._tracker = self.means.found_tracker()
         if self.means.minutes is not None:
             engine = _Until(engine, time.monotonic() + 60 * self.means.minutes)
         about = machine() | call(self.means.command or self._call(), self.means.device)
@@ -159,6 +170,9 @@ class Reproduction:
                     self._search(batch, engine, about)
         except _TimeUp:
             return False
+        finally:
+            if self._tracker is not None:
+                self._tracker.close()
         return True
 
     def _call(self) -> str:
@@ -188,7 +202,6 @@ class Reproduction:
         self, specs: list[RunSpec], engine: Engine, about: Mapping[str, Any], *, curves: bool
     ) -> None:
         means = self.means
-        tracker = means.tracker
         found = train(
             specs,
             models=self.request.models,
@@ -196,7 +209,7 @@ class Reproduction:
             device=means.device,
             store=means.store,
             engine=engine,
-            tracker=find_tracker(tracker) if isinstance(tracker, str) else tracker,
+            tracker=self._tracker,
             provenance=about,
             curves=curves and means.curves,
             most_runs=means.most_runs,
