@@ -81,7 +81,9 @@ def gather(
     """
     experiment = find_experiment(name)
     usable = [run for run in runs if _by_protocol(run.result.spec)]
-    width = _usual(PROTOCOL.width, {r.result.spec.width for r in usable}) if width is None else width
+    width = (
+        _usual(PROTOCOL.width, {r.result.spec.width for r in usable}) if width is None else width
+    )
     usable = [run for run in usable if run.result.spec.width == width]
     if rows is None:
         rows = _rows(experiment, usable, own)
@@ -139,9 +141,7 @@ def _rows(experiment: Experiment, runs: Sequence[StoredRun], own: Sequence[str])
     found = dict.fromkeys(own)
     found |= dict.fromkeys(r.result.spec.model for r in runs if r.result.spec.model not in MODELS)
     scoped = {
-        r.result.spec.model
-        for r in runs
-        if (r.result.spec.alpha, r.result.spec.gamma) != UNTUNED
+        r.result.spec.model for r in runs if (r.result.spec.alpha, r.result.spec.gamma) != UNTUNED
     }
     mine = [Row(model, model, tuned=True if model in scoped else None) for model in found]
     return [*experiment.rows, *mine]

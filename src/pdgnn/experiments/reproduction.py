@@ -113,9 +113,11 @@ class Reproduction:
         """The searches of all rows on a dataset; none if it is not there."""
         if dataset not in self.cells:
             task = self._open(dataset)
-            found = [] if task is None else [
-                self._cell(row, dataset) for row in self.request.trained_rows
-            ]
+            found = (
+                []
+                if task is None
+                else [self._cell(row, dataset) for row in self.request.trained_rows]
+            )
             self.cells[dataset] = [cell for cell in found if cell is not None]
         return self.cells[dataset]
 

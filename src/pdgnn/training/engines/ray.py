@@ -239,10 +239,7 @@ class _Driver:
         try:
             error = self._ray.get(ref)
         except errors.RayTaskError as e:  # before our own code began
-            raise InputError(
-                f"a node of the Ray cluster cannot train ({_last_line(e)}); "
-                "install the same pdgnn and the modules of your models on every node"
-            ) from e
+            raise _cannot_train(e) from e
         except errors.RayError as e:
             self._again(share, e)
             return
@@ -312,6 +309,13 @@ def _all_of(queue: Any) -> list[Any]:
     return list(queue.get_nowait_batch(waiting)) if waiting else []
 
 
+def _cannot_train(error: Exception) -> InputError:
+    return InputError(
+        f"a node of the Ray cluster cannot train ({_last_line(error)}); "
+        "install the same pdgnn and the modules of your models on every node"
+    )
+
+
 def _last_line(error: Exception) -> str:
     return str(error).strip().rpartition("\n")[2][:200]
 
@@ -344,5 +348,9 @@ def _work(version: str, told: list[Any], work: bytes, attempt: int, queue: Any) 
 @lru_cache(maxsize=1)
 def _briefing(ref: Any) -> Briefing:
     """Kept from one task to the next, as inputs such as φ are made once for many."""
-    found: Briefing = _import_ray().get(ref)
+    ray = _import_ray()
+    try:
+        found: Briefing = ray.get(ref)
+    except ray.exceptions.RaySystemError as e:  # what it is made of cannot be imported here
+        raise _cannot_train(e) from e
     return found
