@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pdgnn.experiments.outcome import Cell, FactRow, FactTable, Published, Row, ScoreTable, Tried
+from pdgnn.experiments.significance import Comparison
 from pdgnn.training.spec import RunSpec
 
 HOSTILE = "<script>alert(1)</script>&\"'|_*\\input{x}\x1b[31m"
@@ -15,14 +14,6 @@ ROWS = (
     Row(HOSTILE, "mine", tuned=True),
 )
 DATASETS = ("chameleon-filtered", "tolokers", "roman-empire")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """As `compare_with_published` gives them."""
-
-    difference: float
-    significant: bool
 
 
 def tried(row: Row, dataset: str, mean: float, *, n: int = 10, whole: bool = True, **setting):
@@ -66,7 +57,7 @@ def score_table() -> ScoreTable:
     return ScoreTable("table2", "Table 2: benchmark", ROWS, DATASETS, metrics, cells)
 
 
-COMPARISONS = {("GCN", d): Difference(2.0, True) for d in DATASETS[:2]}
+COMPARISONS = {("GCN", d): Comparison(2.0, 0.001, 0.01) for d in DATASETS[:2]}
 
 
 def fact_table() -> FactTable:

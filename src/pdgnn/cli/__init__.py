@@ -9,6 +9,7 @@ import typer
 from pdgnn.cli.fit import fit_command
 from pdgnn.cli.inspect import inspect_command
 from pdgnn.cli.predict import predict_command
+from pdgnn.cli.report import report_command
 from pdgnn.cli.reproduce import reproduce_command
 from pdgnn.cli.rewire import rewire_command
 from pdgnn.cli.terminal import prepare_process
@@ -54,6 +55,7 @@ app.command("fit")(fit_command)
 app.command("predict")(predict_command)
 app.command("train")(train_command)
 app.command("reproduce")(reproduce_command)
+app.command("report")(report_command)
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ from pdgnn.experiments.differences import (
 from pdgnn.experiments.figure1 import Figure1
 from pdgnn.experiments.outcome import ScoreTable
 from pdgnn.experiments.sensitivity import LEAST_SCOPES, Spread, Spreads, spreads
+from pdgnn.experiments.significance import LEVEL
 from pdgnn.training.spec import RunResult
 
 __all__ = ["Claim", "Verdict", "claims"]
@@ -140,13 +141,18 @@ def _of_parts(number: int, statement: str, parts: Parts, tables: Mapping[str, Sc
         counted = [d for d in found if d.change in part and not _excepted(d)]
         verdicts.append(_verdict(Count.of(counted)))
         told = f"{_capital(name)}: {verdicts[-1]}"
-        sentences.append(f"{told}; {Count.of(counted)}." if counted else f"{told}.")
+        sentences.append(f"{told}; {_counted(counted)}." if counted else f"{told}.")
         sentences += _by_change(part, found)
     sentences += _exception(found, "Here")
     published = published_differences(changes)
     sentences.append(_published_sentence(parts, published))
     sentences += _exception(published, "In the paper")
     return Claim(number, statement, _together(verdicts), sentences, RULE, tuple(found))
+
+
+def _counted(found: Sequence[Difference]) -> str:
+    alone = sum(d.p < LEVEL for d in found)
+    return f"{Count.of(found)}; before the adjustment p is below {LEVEL} in {alone}"
 
 
 def _verdict(count: Count) -> Verdict:

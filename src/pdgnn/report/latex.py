@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pdgnn.experiments.outcome import FactTable, ScoreTable
+from pdgnn.experiments.significance import LEVEL
 from pdgnn.report.escape import one_line
 from pdgnn.report.lines import (
-    LEVEL,
     MARKS,
     PROTOCOL,
     TEST_USED,

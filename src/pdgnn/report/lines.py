@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from pdgnn.experiments.outcome import Cell, Published, Row, ScoreTable, Tried
+from pdgnn.experiments.significance import LEVEL, Comparison, compare_with_published
 from pdgnn.report.escape import one_line
 
 __all__ = [
-    "LEVEL",
     "MARKS",
     "PROTOCOL",
     "TEST_USED",
-    "Compared",
     "Comparisons",
     "Line",
     "compared",
@@ -29,7 +27,6 @@ __all__ = [
     "trained_datasets",
 ]
 
-LEVEL = 0.05
 TEST_USED = (
     "Welch's t test against the published mean and std, as the published scores of single splits "
     "are not known; p values adjusted by Holm's method over the table"
@@ -40,21 +37,8 @@ MARKS = {"tf32": "ᵗ", "bfloat16": "ᵇ", "float64": "ᵈ"}
 PROTOCOL = "mean ± std over the splits of the test score at the best validation step, in percent"
 
 
-class Compared(Protocol):
-    """What a table shows of a comparison with the published score."""
-
-    @property
-    def difference(self) -> float:
-        """Own mean less the published one."""
-        ...
-
-    @property
-    def significant(self) -> bool:
-        """Whether it is one at :data:`LEVEL`, corrected for many."""
-        ...
-
-
-Comparisons = Mapping[tuple[str, str], Compared]
+Comparisons = Mapping[tuple[str, str], Comparison]
+"""Cells beside the published ones, by row label and dataset."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +62,7 @@ class Line:
 
 def compared(table: ScoreTable) -> Comparisons:
     """Each cell beside the published one; see `pdgnn.experiments.significance`."""
-    try:
-        from pdgnn.experiments.significance import (  # type: ignore[import-not-found]
-            compare_with_published,
-        )
-    except ImportError:
-        return {}
-    found: Comparisons = compare_with_published(table)
-    return found
+    return compare_with_published(table)
 
 
 def trained_datasets(table: ScoreTable) -> list[str]:
@@ -108,7 +85,7 @@ def dataset_lines(table: ScoreTable, dataset: str, comparisons: Comparisons) -> 
     ]
 
 
-def _line(row: Row, cell: Cell | None, comparison: Compared | None) -> Line:
+def _line(row: Row, cell: Cell | None, comparison: Comparison | None) -> Line:
     chosen = cell.by_validation if cell else None
     best = cell.best_test if cell else None
     return Line(
@@ -160,7 +137,7 @@ def scope_of(tried: Tried | None) -> tuple[str, str, str]:
     return alpha, gamma, f"{spec.depth}"
 
 
-def _difference(chosen: Tried | None, cell: Cell | None, comparison: Compared | None) -> str:
+def _difference(chosen: Tried | None, cell: Cell | None, comparison: Comparison | None) -> str:
     published = cell.published if cell else None
     if chosen is None or published is None or published.mean is None:
         return ""
