@@ -11,6 +11,7 @@ from pdgnn.cli.inspect import inspect_command
 from pdgnn.cli.predict import predict_command
 from pdgnn.cli.report import report_command
 from pdgnn.cli.reproduce import reproduce_command
+from pdgnn.cli.results import results_command
 from pdgnn.cli.rewire import rewire_command
 from pdgnn.cli.terminal import prepare_process
 from pdgnn.cli.train import train_command
@@ -56,6 +57,7 @@ app.command("predict")(predict_command)
 app.command("train")(train_command)
 app.command("reproduce")(reproduce_command)
 app.command("report")(report_command)
+app.command("results")(results_command)
 
 
 def main() -> None:
