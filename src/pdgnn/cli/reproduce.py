@@ -17,6 +17,7 @@ from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
     from pdgnn.experiments.request import Request
+    from pdgnn.models import Model
 
 __all__ = ["reproduce_command"]
 
@@ -230,7 +231,8 @@ def _request(
     from pdgnn.experiments.grid import Search
     from pdgnn.experiments.request import Request, known_labels
 
-    rows, own = None, {}
+    rows: list[str] | None = None
+    own: dict[str, Model] = {}
     if models is not None:
         rows, own = split_models(models, known_labels(find_experiment(experiment)))
     return Request(

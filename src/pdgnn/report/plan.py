@@ -12,7 +12,7 @@ from pdgnn.experiments.catalog import Experiment
 from pdgnn.experiments.estimate import ReproductionPlan
 from pdgnn.report.escape import one_line
 
-__all__ = ["experiments_text", "plan_text", "plain_time"]
+__all__ = ["experiments_text", "plain_time", "plan_text"]
 
 
 def experiments_text(experiments: Mapping[str, Experiment]) -> RenderableType:
