@@ -60,11 +60,12 @@ def _rank(t: Tried) -> tuple[bool, float]:
 
 
 def heat_of(cell: Cell) -> Heat | None:
-    """The heat map of a cell; None where scopes do not matter, or fewer than four were tried."""
+    """The heat map of a cell; None where there is nothing to see over (α, γ)."""
     if not cell.row.tuned or not any(t.spec.uses("gamma") for t in cell.tried):
         return None
     scopes = {s for t in cell.tried for s in _scopes(t)}
-    if len(scopes) < FEWEST:
+    different = {_scopes(t) for t in cell.tried}
+    if len(scopes) < FEWEST or len(different) < 2:
         return None
     alphas, gammas = (_axis({s[i] for s in scopes}) for i in (0, 1))
     tried: dict[int, dict[Place, Tried]] = {}

@@ -10,7 +10,7 @@ from pdgnn.report.fitted_charts import text
 
 __all__ = ["Series", "line_figure"]
 
-LEFT, RIGHT, TOP, BOTTOM = 44, 10, 10, 40
+LEFT, RIGHT, TOP, BOTTOM = 44, 16, 10, 40
 
 Point = Callable[[float, float], str]
 
@@ -54,9 +54,9 @@ def line_figure(
     for i in range(round((high - low) / step) + 1):
         y = float(at(first, low + i * step).split(",")[1])
         grid.append(f'<path class="grid" d="M{LEFT},{y:.1f}H{width - RIGHT}"/>')
-        label = f"{low + i * step:g}"
+        label = f"{low + i * step:g}".replace("-", "−")
         grid.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
-    for x in ticks if ticks is not None else (first, (first + last) / 2, last):
+    for x in ticks if ticks is not None else (first, round((first + last) / 2), last):
         place = at(x, low).split(",")[0]
         grid.append(
             f'<text x="{place}" y="{height - BOTTOM + 16}" text-anchor="middle">{x:g}</text>'

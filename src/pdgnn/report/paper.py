@@ -34,7 +34,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Paper, Sequence[Heat]], str]]] = {
     "heat": ("Over α and γ", lambda _, heats: heat_maps(heats) if heats else ""),
     "curves": ("Learning curves", lambda paper, _: curves(paper)),
     "figure1": ("Figure 1", lambda paper, _: figure1_section(paper.figure1)),
-    "facts": ("Without training", lambda paper, _: fact_tables(paper)),
+    "facts": ("Graphs and scopes", lambda paper, _: fact_tables(paper)),
     "time": ("Time and memory", lambda paper, _: time_section(paper)),
     "origin": ("How it was made", lambda paper, _: origin(paper)),
     "copy": ("To paste into a paper", lambda paper, _: copies(paper)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ POINTS = 60
 """Of a learning curve, at most."""
 MOST_CHARTS = 60
 MARKS = {"holds": "✓", "partly": "◐", "fails": "✗", "not enough runs": "–"}
+VERDICT = re.compile("(Yes|No|[^:]+: (holds|partly|fails|not enough runs))[:;.]")
 PANEL_B = "(b) PD-GCN of one layer, by γ; the dot is what validation chooses"
 COLOURS = {"MLP": "--s0", "GCN": "--s1", "GAT": "--s2", "PD-GCN": "--s3", "PD-GAT": "--s4"}
 """Of the models of Figure 1, as in the paper's style of one colour for best and worst γ."""
@@ -32,17 +34,24 @@ def claims_section(paper: Paper) -> str:
     """Each claim with its verdict and the numbers behind it."""
     cards = []
     for claim in paper.claims:
-        first, *rest = claim.numbers or [""]
+        first, rest = _summary(claim.numbers)
+        said = "".join(f"<p>{text(s)}</p>" for s in first)
         more = "".join(f"<li>{text(s)}</li>" for s in rest)
         kind = claim.verdict.replace(" ", "-")
         rule = f'<p class="quiet">{text(claim.rule)}</p>' if claim.rule else ""
         cards.append(
             f'<article class="claim {kind}"><p class="badge"><i aria-hidden="true">'
             f"{MARKS[claim.verdict]}</i> {claim.verdict}</p><div><h3>{claim.number}. "
-            f"{text(claim.statement)}</h3><p>{text(first)}</p><details><summary>The numbers"
+            f"{text(claim.statement)}</h3>{said}<details><summary>The numbers"
             f"</summary><ul>{more}</ul>{rule}</details></div></article>"
         )
     return "".join(cards)
+
+
+def _summary(sentences: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The sentences with a verdict on a part of the claim, or the first; and all others."""
+    first = [s for s in sentences if VERDICT.match(s)] or list(sentences[:1])
+    return first, [s for s in sentences if s not in first]
 
 
 def heat_maps(heats: Sequence[Heat]) -> str:
@@ -108,11 +117,17 @@ def _learning(cell: Cell, found: Sequence[Any]) -> str:
     scores = 100 * np.stack([c[np.minimum(at, len(c) - 1), 1:] for c in found])  # [S, P, 2]
     mean = scores.mean(axis=0)
     band = scores.std(axis=0, ddof=1)[:, 0] if len(found) > 1 else np.full(len(at), np.nan)
+    # The first steps would take all of the height: what lies below the floor is drawn on it.
+    floor = np.nanmin(mean[len(at) // 10 :] - 1)
+    val, test = np.maximum(mean, floor).T.tolist()
+    band = np.where(mean[:, 0] <= floor, 0, np.minimum(band, mean[:, 0] - floor))
     x = [float(i + 1) for i in at]
-    test = Series("test", x, mean[:, 1].tolist(), colour="var(--quiet)", dashed=True)
-    val = Series("validation", x, mean[:, 0].tolist(), band.tolist(), colour="var(--accent)")
+    lines = [
+        Series("test", x, test, colour="var(--quiet)", dashed=True),
+        Series("validation", x, val, band.tolist(), colour="var(--accent)"),
+    ]
     caption = f"<b>{text(cell.row.label)}</b> on {text(cell.dataset)}"
-    return line_figure([test, val], caption=caption, across="step", size=(280, 190))
+    return line_figure(lines, caption=caption, across="step", size=(280, 190))
 
 
 def figure1_section(figure: Figure1 | None) -> str:
@@ -121,15 +136,15 @@ def figure1_section(figure: Figure1 | None) -> str:
         return ""
     plan = figure.plan
     left = [_by_homophily(c) for c in figure.by_homophily]
-    shades = np.linspace(0, 0.88 * (len(SHADES) - 1), len(figure.by_gamma)).round().astype(int)
+    shades = _shades(len(figure.by_gamma))
     right = [
         Series(
             f"μ = {float(c.name):g}",
             *(c.x, c.mean, c.std if _finite(c) else ()),
-            colour=f"var(--v{i}, #{SHADES[shade]})",
+            colour=shade,
             mark=figure.best_gamma[float(c.name)],
         )
-        for i, (c, shade) in enumerate(zip(figure.by_gamma, shades, strict=True))
+        for c, shade in zip(figure.by_gamma, shades, strict=True)
     ]
     found = "".join(f"<li>{text(s)}</li>" for s in figure.findings())
     return (
@@ -139,6 +154,16 @@ def figure1_section(figure: Figure1 | None) -> str:
         f"<div>{_panel(left, '(a) two layers, by homophily μ', 'homophily μ')}{_keys(left)}</div>"
         f"<div>{_panel(right, PANEL_B, 'γ')}{_keys(right)}</div></div><ul>{found}</ul>"
     )
+
+
+def _shades(count: int) -> list[str]:
+    """So many colours from low to high, without those that the page's own colour would swallow."""
+    top = len(SHADES) - 1
+    light, dark = np.linspace(0, 0.88 * top, count), np.linspace(0.25 * top, top, count)
+    return [
+        f"light-dark(#{SHADES[round(a)]}, #{SHADES[round(b)]})"
+        for a, b in zip(light.tolist(), dark.tolist(), strict=True)
+    ]
 
 
 def _finite(c: Curve) -> bool:
@@ -217,19 +242,14 @@ def duration(seconds: float) -> str:
 def origin(paper: Paper) -> str:
     """The commands, machines and versions, with the number of runs of each."""
     counts = Counter(run.provenance for run in paper.runs)
+    unknown = sum(n for number, n in counts.items() if number not in paper.provenances)
     cards = [
         _origin_card(about, counts[number])
         for number, about in paper.provenances.items()
-        if counts[number] or not counts.keys() - {None}
+        if counts[number] or unknown
     ]
-    unknown = sum(n for number, n in counts.items() if number not in paper.provenances)
     if unknown:
-        said = (
-            "of an earlier version, which noted origins of the whole folder only" if cards else ""
-        )
-        cards.append(
-            f"<p>Of {unknown:,} runs nothing more is noted{f': {said}' if said else ''}.</p>"
-        )
+        cards.append(f"<p>Of {unknown:,} runs it is not noted which command made them.</p>")
     return "".join(cards)
 
 
@@ -249,6 +269,8 @@ def _pairs(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             continue
         if name == "versions" and isinstance(value, Mapping):
             yield name, ", ".join(f"{k} {v}" for k, v in value.items())
+        elif name == "peak_bytes" and (peak := _peak(about)) is not None:
+            yield "peak memory", f"{peak / 2**30:.1f} GiB"
         elif isinstance(value, str | int | float):
             yield name.replace("_", " "), str(value)
         elif value is not None:

@@ -23,6 +23,7 @@ from pdgnn.report.tables import metric_name, table_latex, table_markdown, unfini
 __all__ = ["copies", "fact_tables", "score_tables"]
 
 Scale = tuple[float, float]
+NAMES = {"alpha": "α", "gamma": "γ", "label_informativeness": "label informativeness"}
 
 
 def score_tables(paper: Paper) -> str:
@@ -71,9 +72,9 @@ def _block(lines: Sequence[Line]) -> str:
     missing = any(line.missing for line in lines)
     heads = (
         "<th scope=col>model</th><th scope=col>published</th>"
-        '<th scope=col class="own">by validation</th><th scope=col>α</th><th scope=col>γ</th>'
-        '<th scope=col>depth</th><th scope=col>difference</th><th scope=col class="own">best test'
-        "</th><th scope=col>of</th>"
+        '<th scope=col class="own">by validation</th><th scope=col>difference</th>'
+        "<th scope=col>α</th><th scope=col>γ</th><th scope=col>depth</th>"
+        "<th scope=col>best test</th><th scope=col>of</th>"
     )
     heads += "<th scope=col>runs missing</th>" if missing else ""
     ends = f"<span>{scale[0]:g}</span><span>{scale[1]:g}</span>"
@@ -97,16 +98,22 @@ def _row(line: Line, scale: Scale, *, missing: bool) -> str:
         f'title="α = {line.best_scope[0]}, γ = {line.best_scope[1]}, depth {line.best_scope[2]}"'
     )
     cells = [
-        f"<td>{text(line.published)}</td>",
-        f'<td class="own"><b>{text(line.chosen)}</b></td>',
-        *(f"<td>{text(value)}</td>" for value in line.scope),
+        f"<td>{_spread(line.published)}</td>",
+        f'<td class="own"><b>{_spread(line.chosen)}</b></td>',
         f"<td{mark}>{text(line.difference)}</td>",
-        f'<td class="own" {tuned if line.best else ""}>{text(line.best)}</td>',
+        *(f"<td>{text(value)}</td>" for value in line.scope),
+        f"<td {tuned if line.best else ''}>{_spread(line.best)}</td>",
         f'<td class="quiet">{_best_of(line)}</td>',
     ]
     if missing:
         cells.append(f'<td class="quiet">{text(line.missing)}</td>')
     return f"<tr{kind}>{label}{''.join(cells)}{_track(line, scale)}</tr>"
+
+
+def _spread(score: str) -> str:
+    """A mean, and its std in a span of its own, which a phone shows below it."""
+    mean, sign, std = text(score).partition(" ± ")
+    return f"{mean}<span>{sign}{std}</span>" if sign else mean
 
 
 def _best_of(line: Line) -> str:
@@ -164,7 +171,7 @@ def fact_tables(paper: Paper) -> str:
 
 
 def _facts(table: FactTable) -> str:
-    heads = "".join(f"<th scope=col>{text(c)}</th>" for c in table.columns)
+    heads = "".join(f"<th scope=col>{text(NAMES.get(c, c))}</th>" for c in table.columns)
     rows = []
     for row in table.rows:
         cells = "".join(
