@@ -24,7 +24,7 @@ POINTS = 60
 """Of a learning curve, at most."""
 MOST_CHARTS = 60
 MARKS = {"holds": "✓", "partly": "◐", "fails": "✗", "not enough runs": "–"}
-VERDICT = re.compile("(Yes|No|[^:]+: (holds|partly|fails|not enough runs))[:;.]")
+VERDICT = re.compile("(Yes|No|[^:;]+: (holds|partly|fails|not enough runs))[:;.]")
 PANEL_B = "(b) PD-GCN of one layer, by γ; the dot is what validation chooses"
 COLOURS = {"MLP": "--s0", "GCN": "--s1", "GAT": "--s2", "PD-GCN": "--s3", "PD-GAT": "--s4"}
 """Of the models of Figure 1, as in the paper's style of one colour for best and worst γ."""
@@ -117,10 +117,9 @@ def _learning(cell: Cell, found: Sequence[Any]) -> str:
     scores = 100 * np.stack([c[np.minimum(at, len(c) - 1), 1:] for c in found])  # [S, P, 2]
     mean = scores.mean(axis=0)
     band = scores.std(axis=0, ddof=1)[:, 0] if len(found) > 1 else np.full(len(at), np.nan)
-    # The first steps would take all of the height: what lies below the floor is drawn on it.
-    floor = np.nanmin(mean[len(at) // 10 :] - 1)
-    val, test = np.maximum(mean, floor).T.tolist()
-    band = np.where(mean[:, 0] <= floor, 0, np.minimum(band, mean[:, 0] - floor))
+    # The first steps would take all of the height: the lowest tenth of the points is not drawn.
+    low = np.quantile(mean[:, 0], 0.1)
+    val, test = np.where(mean[:, 0] < low, np.nan, mean.T).tolist()
     x = [float(i + 1) for i in at]
     lines = [
         Series("test", x, test, colour="var(--quiet)", dashed=True),
