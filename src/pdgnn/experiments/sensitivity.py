@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from pdgnn.experiments.outcome import ScoreTable
-from pdgnn.models import MODELS
-from pdgnn.training.spec import RunResult, RunSpec, resolved
+from pdgnn.models import Scalar
+from pdgnn.training.spec import RunResult, RunSpec
 
 __all__ = ["Spread", "Spreads", "spreads"]
 
@@ -23,7 +25,22 @@ LEAST_SCOPES = 4
 """Fewer than these have no spread worth a sentence."""
 Scope = tuple[float, float]
 Scores = tuple[float, float]  # validation and test, in percent
+Run = tuple[RunSpec, int, Scores]  # with its split
 Runs = dict[Scope, dict[int, Scores]]  # by split
+
+
+class _Stage(NamedTuple):
+    """What two runs must have in common to be trained alike."""
+
+    dataset: str
+    steps: int
+    width: int
+    lr: float
+    weight_decay: float
+    dropout: float
+    patience: int | None
+    precision: str
+    options: Mapping[str, Scalar]
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,7 @@ def spreads(
     Runs are taken from `results` and from what the `tables` have of them. Of several stages of a
     search the one with the most settings in common counts, then that with the most steps.
     """
-    runs = _grouped([*results, *_results(tables or {})], (one, other))
+    runs = _grouped(chain(_of_results(results), _of_tables(tables or {})), (one, other))
     found = []
     for dataset in datasets:
         stages = [key for key in runs if key.dataset == dataset]
@@ -78,37 +95,34 @@ def spreads(
     return found
 
 
-def _results(tables: Mapping[str, ScoreTable]) -> list[RunResult]:
+def _of_results(results: Iterable[RunResult]) -> Iterator[Run]:
+    for r in results:
+        yield r.spec, r.spec.split, (100 * r.val, 100 * r.test)
+
+
+def _of_tables(tables: Mapping[str, ScoreTable]) -> Iterator[Run]:
     """The runs that tables are made of, as far as they say."""
-    tried = [t for table in tables.values() for cell in table.cells.values() for t in cell.tried]
-    return [
-        RunResult(replace(t.spec, split=split), val / 100, test / 100, 0, t.spec.steps, 0.0)
-        for t in tried
-        for split, val, test in zip(t.splits, t.val, t.test, strict=True)
-    ]
+    for tried in (t for table in tables.values() for c in table.cells.values() for t in c.tried):
+        for split, *scores in zip(tried.splits, tried.val, tried.test, strict=True):
+            yield tried.spec, split, (scores[0], scores[1])
 
 
 def _grouped(
-    results: Iterable[RunResult], models: Sequence[str]
-) -> dict[RunSpec, dict[tuple[str, int], Runs]]:
+    runs: Iterable[Run], models: Sequence[str]
+) -> dict[_Stage, dict[tuple[str, int], Runs]]:
     """Runs by what must be alike, then by model and depth, scope and split."""
-    found: dict[RunSpec, dict[tuple[str, int], Runs]] = {}
-    for r in results:
-        spec = r.spec
-        if spec.model not in models or spec.rewired or math.isnan(r.val + r.test):
+    found: dict[_Stage, dict[tuple[str, int], Runs]] = {}
+    for spec, split, scores in runs:
+        if spec.model not in models or spec.rewired or math.isnan(sum(scores)):
             continue
-        spec = resolved(spec, MODELS[spec.model])
-        alike = replace(
-            spec, model=models[0], depth=1, alpha=1.0, gamma=1.0, split=0, seed=0, heads=8
-        )
-        of_model = found.setdefault(alike, defaultdict(dict))[spec.model, spec.depth]
-        scores = (100 * r.val, 100 * r.test)
-        of_model.setdefault((spec.alpha, spec.gamma), {}).setdefault(spec.split, scores)
+        stage = _Stage(*(getattr(spec, name) for name in _Stage._fields))
+        of_model = found.setdefault(stage, defaultdict(dict))[spec.model, spec.depth]
+        of_model.setdefault((spec.alpha, spec.gamma), {}).setdefault(split, scores)
     return found
 
 
 def _compared(
-    stage: RunSpec, runs: Mapping[tuple[str, int], Runs], one: str, other: str
+    stage: _Stage, runs: Mapping[tuple[str, int], Runs], one: str, other: str
 ) -> tuple[int, Spreads] | None:
     """The spreads at a stage, and how many settings they are of."""
     depths = sorted({depth for _, depth in runs})

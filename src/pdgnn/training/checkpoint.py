@@ -279,22 +279,18 @@ class RunFolder:
             if not set(keys) & set(wanted):
                 continue
             for key, row in zip(keys, _unless_gone(file, state_rows), strict=False):
-                if (
-                    key is None
-                    or key not in wanted
-                    or not all(row[name].numel() for name in needed)
-                ):
+                if key not in wanted or not all(row[name].numel() for name in needed):
                     continue
                 if key not in found or row["step"] > found[key]["step"]:
                     found[key] = row
         return found
 
-    def _state_files(self) -> list[tuple[Path, list[str | None]]]:
-        """The files of states, and the keys of their runs; None for those of other data."""
+    def _state_files(self) -> list[tuple[Path, list[str]]]:
+        """The files of states, and the keys of their runs; empty for those of other data."""
         found = []
         for file in sorted(self.path.glob("under-way-*.safetensors")):
             runs = _unless_gone(file, state_runs)
-            keys = [s.key if d in ("", self._key(s)[0]) else None for s, d in runs]
+            keys = [s.key if d in ("", self._key(s)[0]) else "" for s, d in runs]
             if runs:
                 found.append((file, keys))
         return found

@@ -119,7 +119,7 @@ class Staged:
         """Runs and steps of each stage from this one on; which of them go on is not known, so it is
         the most that they can be.
         """
-        found, count = [], len(self.alive)
+        found, count = list[tuple[int, int]](), len(self.alive)
         tags = [c.always for c in self.candidates if c.always]
         for stage in self.stages[self.number :]:
             if found and stage.keep is not None:
