@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -70,8 +71,12 @@ def test_a_terminal_of_100_columns_holds_it():
     assert "\x1b" not in text
 
 
-def test_no_test_is_named_where_nothing_is_marked():
+def test_the_test_is_named_where_there_was_one():
     assert "Welch" not in printed(table_text(score_table(), comparisons={}))
+    chance = {place: replace(c, adjusted=0.4) for place, c in COMPARISONS.items()}
+    text = table_markdown(score_table(), comparisons=chance)
+    assert "No difference from a published score has a p &lt; 0.05: Welch" in text
+    assert "+2.00\\*" not in text
 
 
 def test_markdown_has_as_many_columns_in_every_line():
