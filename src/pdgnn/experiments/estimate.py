@@ -17,7 +17,7 @@ from pdgnn.training.trainer import train
 
 __all__ = ["CellPlan", "ReproductionPlan", "make_plan"]
 
-PROBE_STEPS = {"cpu": (1, 3), "cuda": (10, 60)}
+PROBE_STEPS = {"cpu": (1, 5), "cuda": (10, 60)}
 """A group is trained for so many steps, then for so many; what they differ by is timed."""
 PROBE_RUNS = {"cpu": 1, "cuda": 20}
 
@@ -76,8 +76,7 @@ def make_plan(work: Reproduction, *, measure: bool = True) -> ReproductionPlan:
     """What there is to do, and how long it takes.
 
     On each dataset a few steps of one model are timed; other models and depths are set in
-    proportion by what :mod:`pdgnn.training.cost` says of them. On a GPU the eigenvectors and the
-    compilation of kernels come on top.
+    proportion by what :mod:`pdgnn.training.cost` says of them. Eigenvectors come on top.
     """
     plans = []
     for dataset in work.request.all_datasets:
@@ -87,7 +86,7 @@ def make_plan(work: Reproduction, *, measure: bool = True) -> ReproductionPlan:
             task, models = work.tasks[dataset], work.request.models
             pace = _pace(cells, task, models, work.means.device)
             found = [
-                replace(plan, seconds=pace * plan.run_steps * _cost(cell, task, models))
+                replace(plan, seconds=pace.seconds(plan, _cost(cell, task, models)))
                 for plan, cell in zip(found, cells, strict=True)
             ]
         plans += found
@@ -117,17 +116,29 @@ def _cost(cell: CellSearch, task: Task, models: Mapping[str, Model]) -> float:
     return sum(costs) / len(costs)
 
 
+@dataclass(frozen=True)
+class _Pace:
+    """What was measured on a dataset."""
+
+    begin: float  # seconds of a run before its first step
+    step: float  # seconds of a step for each second that it is estimated at
+
+    def seconds(self, plan: CellPlan, cost: float) -> float:
+        return self.begin * (plan.runs - plan.done) + self.step * cost * plan.run_steps
+
+
 def _pace(
     cells: Sequence[CellSearch], task: Task, models: Mapping[str, Model], device: str
-) -> float:
-    """Seconds that a step takes for each second that it is estimated at."""
+) -> _Pace:
+    """By two short trainings of one model at a middle depth, after one that compiles kernels."""
     middle = cells[0].settings[len(cells[0].settings) // 2].spec
-    count = PROBE_RUNS[device]
+    count, (few, more) = PROBE_RUNS[device], PROBE_STEPS[device]
     specs = [replace(middle, split=i % task.num_splits, seed=i) for i in range(count)]
-    few, more = (_timed(specs, steps, task, models, device) for steps in PROBE_STEPS[device])
-    steps = PROBE_STEPS[device][1] - PROBE_STEPS[device][0]
-    each = max(more - few, 1e-9) / (steps * count)
-    return each / step_seconds(middle, task, "cpu", models)
+    _timed(specs, 1, task, models, device)
+    short, long = (_timed(specs, steps, task, models, device) for steps in (few, more))
+    step = max(long - short, 0.0) / (more - few)
+    begin = max(short - few * step, 0.0)
+    return _Pace(begin / count, step / count / step_seconds(middle, task, "cpu", models))
 
 
 def _timed(

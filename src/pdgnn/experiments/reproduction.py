@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import find_experiment
@@ -15,23 +15,25 @@ from pdgnn.experiments.figure1 import FULL, Figure1, figure1, figure1_specs
 from pdgnn.experiments.gather import Counts, gather
 from pdgnn.experiments.grid import Setting, check_search, row_settings
 from pdgnn.experiments.outcome import FactTable, Row, ScoreTable
-from pdgnn.experiments.provenance import call, machine
 from pdgnn.experiments.request import Request
 from pdgnn.experiments.scopes import Classes, Scope, rewired_classes
 from pdgnn.models import Model, find_model
 from pdgnn.training.engines import Engine, Job, find_engine
 from pdgnn.training.loop import Progress
+from pdgnn.training.provenance import call, machine
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.stages import Staged, usual_stages
-from pdgnn.training.store import Store, StoredRun
+from pdgnn.training.store import StoredRun, read_runs
 from pdgnn.training.task import Task
-from pdgnn.training.trackers import Tracker, find_tracker
 from pdgnn.training.trainer import train
+
+if TYPE_CHECKING:
+    from pdgnn.training.trackers import Tracker
 
 __all__ = ["CellSearch", "Means", "Reproduction", "reproduce"]
 
 
-class _TimeUp(Exception):
+class _TimeUpError(Exception):
     """No group begins any more."""
 
 
@@ -58,6 +60,14 @@ class Means:
         """Tell of what goes on, in a line."""
         if self.tell is not None:
             self.tell(text)
+
+    def found_tracker(self) -> Tracker | None:
+        """The tracker, by its name or as it is."""
+        if not isinstance(self.tracker, str):
+            return self.tracker
+        from pdgnn.training.trackers import find_tracker
+
+        return find_tracker(self.tracker)
 
     def found_engine(self) -> Engine:
         """The engine, by its name or as it is."""
@@ -94,7 +104,8 @@ class Reproduction:
         self.results: dict[str, RunResult] = {}  # of this process, by key
         self.tasks: dict[str, Task] = {}
         self.cells: dict[str, list[CellSearch]] = {}  # by dataset
-        self._classes: dict[str, dict[Scope, int]] = {}
+        self._classes: dict[str, Classes] = {}
+        self._tracker: Tracker | None = None
 
     # --- what there is to do ----------------------------------------------------------------------
 
@@ -140,10 +151,8 @@ class Reproduction:
         return CellSearch(row, dataset, settings, staged)
 
     def _rewired(self, dataset: str, scopes: Sequence[Scope]) -> Classes:
-        self.means.say(f"{dataset}: looking for the gradient nodes of {len(scopes)} (α, γ)")
         found = rewired_classes(self.tasks[dataset], scopes)
-        known = self._classes.setdefault(dataset, {})
-        if len(found) > len(known):
+        if len(found) > len(self._classes.get(dataset, {})):
             self._classes[dataset] = found
         return found
 
@@ -152,6 +161,7 @@ class Reproduction:
     def run(self) -> bool:
         """Train what is missing, dataset by dataset; False if the minutes were over before."""
         engine: Engine = self.means.found_engine()
+        self._tracker = self.means.found_tracker()
         if self.means.minutes is not None:
             engine = _Until(engine, time.monotonic() + 60 * self.means.minutes)
         about = machine() | call(self.means.command or self._call(), self.means.device)
@@ -159,8 +169,11 @@ class Reproduction:
             for dataset in self.request.all_datasets:
                 for batch in self._batches(self.searches(dataset)):
                     self._search(batch, engine, about)
-        except _TimeUp:
+        except _TimeUpError:
             return False
+        finally:
+            if self._tracker is not None:
+                self._tracker.close()
         return True
 
     def _call(self) -> str:
@@ -178,10 +191,11 @@ class Reproduction:
 
     def _search(self, cells: list[CellSearch], engine: Engine, about: Mapping[str, Any]) -> None:
         """All stages of these; the shorter searches begin later, and all end together."""
-        for left in range(max(cell.staged.left for cell in cells), 0, -1):
+        stages = max(cell.staged.left for cell in cells)
+        for left in range(stages, 0, -1):
             active = [cell for cell in cells if cell.staged.left == left]
             specs = {spec.key: spec for cell in active for spec in cell.staged.specs()}
-            self.means.say(_stage_text(active, left, specs))
+            self.means.say(_stage_text(active, f"stage {stages - left + 1} of {stages}", specs))
             self._train(list(specs.values()), engine, about, curves=left == 1)
             for cell in active:
                 cell.staged.advance(self.results)
@@ -190,7 +204,6 @@ class Reproduction:
         self, specs: list[RunSpec], engine: Engine, about: Mapping[str, Any], *, curves: bool
     ) -> None:
         means = self.means
-        tracker = means.tracker
         found = train(
             specs,
             models=self.request.models,
@@ -198,7 +211,7 @@ class Reproduction:
             device=means.device,
             store=means.store,
             engine=engine,
-            tracker=find_tracker(tracker) if isinstance(tracker, str) else tracker,
+            tracker=self._tracker,
             provenance=about,
             curves=curves and means.curves,
             most_runs=means.most_runs,
@@ -244,18 +257,15 @@ class Reproduction:
                 StoredRun(r, self.tasks[r.spec.dataset].fingerprint(), None, "")
                 for r in self.results.values()
             ]
-        with Store(self.means.store) as store:
-            runs = store.runs()
+        runs, _ = read_runs(self.means.store)
         data = {name: task.fingerprint() for name, task in self.tasks.items()}
         return [r for r in runs if data.get(r.result.spec.dataset, r.data) == r.data]
 
 
-def _stage_text(cells: list[CellSearch], left: int, specs: Mapping[str, RunSpec]) -> str:
-    first = cells[0].staged
+def _stage_text(cells: list[CellSearch], stage: str, specs: Mapping[str, RunSpec]) -> str:
     labels = ", ".join(cell.row.label for cell in cells)
     settings = sum(len(cell.staged.alive) for cell in cells)
     steps = max((spec.steps for spec in specs.values()), default=0)
-    stage = f"stage {first.number + 1} of {len(first.stages)}" if left > 1 else "last stage"
     return (
         f"{cells[0].dataset}, {stage}: {settings} settings of {labels}; {len(specs)} runs of "
         f"{steps} steps"
@@ -273,10 +283,10 @@ class _Until:
         take = job.ledger.take
 
         def in_time(share: Sequence[RunSpec]) -> list[RunSpec]:
-            taken = take(share)
-            if taken and time.monotonic() > self._moment:
-                raise _TimeUp
-            return taken
+            left = any(spec.key not in job.ledger.results for spec in share)
+            if left and time.monotonic() > self._moment:
+                raise _TimeUpError
+            return take(share)
 
         job.ledger.take = in_time  # type: ignore[method-assign]
         self._engine.train(job)
@@ -380,10 +390,7 @@ def reproduce(
 def _facts(name: str, means: Means, root: str | PathLike[str] | None) -> FactTable:
     from pdgnn.experiments.facts import fact_table
 
-    runs: list[StoredRun] = []
-    if means.store is not None:
-        with Store(means.store) as store:
-            runs = store.runs()
+    runs = [] if means.store is None else read_runs(means.store)[0]
     return fact_table(name, root=root, runs=runs)
 
 
