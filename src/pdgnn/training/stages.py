@@ -57,17 +57,17 @@ def usual_stages(count: int, *, exhaustive: bool = False) -> tuple[Stage, ...]:
     """The stages of so many candidates.
 
     More than :data:`FEW`: all on 2 splits for a twentieth of the steps, a fifteenth of them (at
-    least 12) on all splits for a fifth, 6 on all splits to the end. Few: all on 3 splits for a
-    fifth, 3 to the end. `exhaustive`: all of them to the end at once.
+    least 12) on all splits for a fifth, 4 on all splits to the end. Few: all on 3 splits for a
+    fifth, 2 to the end. `exhaustive`: all of them to the end at once.
 
     >>> [stage.keep for stage in usual_stages(605)], [stage.keep for stage in usual_stages(5)]
-    ([None, 41, 6], [None, 3])
+    ([None, 41, 4], [None, 2])
     """
     if exhaustive:
         return (Stage(),)
     if count <= FEW:
-        return (Stage(None, 3, 1 / 5), Stage(3))
-    return (Stage(None, 2, 1 / 20), Stage(max(FEW, math.ceil(count / 15)), None, 1 / 5), Stage(6))
+        return (Stage(None, 3, 1 / 5), Stage(2))
+    return (Stage(None, 2, 1 / 20), Stage(max(FEW, math.ceil(count / 15)), None, 1 / 5), Stage(4))
 
 
 class Staged:
