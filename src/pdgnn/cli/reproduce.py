@@ -192,7 +192,7 @@ def reproduce_command(
         request = _request(
             experiment, models, datasets, splits, steps, search, exhaustive, width, precision, root
         )
-        from pdgnn.experiments.reproduction import Means
+        from pdgnn.experiments.means import Means
 
         file = store or STORE
         means: dict[str, Any] = {

@@ -84,7 +84,7 @@ def gather(
     width = (
         _usual(PROTOCOL.width, {r.result.spec.width for r in usable}) if width is None else width
     )
-    usable = [run for run in usable if run.result.spec.width == width]
+    usable = _of_width(usable, width)
     if rows is None:
         rows = _rows(experiment, usable, own)
     if datasets is None:
@@ -130,6 +130,16 @@ def _by_protocol(spec: RunSpec) -> bool:
         and all(getattr(spec, name) == getattr(PROTOCOL, name) for name in FIXED)
         and set(spec.options) <= set(spec.defaults)
     )
+
+
+def _of_width(runs: Sequence[StoredRun], width: int) -> list[StoredRun]:
+    """Those of a width; a user's model that does not use it has the default in its runs."""
+    models = {r.result.spec.model for r in runs if r.result.spec.width == width} | set(MODELS)
+    return [
+        run
+        for run in runs
+        if run.result.spec.width == (width if run.result.spec.model in models else PROTOCOL.width)
+    ]
 
 
 def _usual(usual: int, found: set[int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import product
 
 from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import paper_name
@@ -71,7 +72,8 @@ def row_settings(
     """
     base = replace(base, model=row.model, rewired=row.rewired)
     if row.tuned is None:
-        return [Setting(resolved(replace(base, depth=depth), model)) for depth in DEPTHS]
+        specs = [resolved(replace(base, depth=depth), model) for depth in DEPTHS]
+        return [Setting(spec) for spec in {spec.key: spec for spec in specs}.values()]
     said = paper_scope(paper_name(row), base.dataset)
     scopes = _scopes(row, model, search, said)
     if "gamma" not in model.uses and "alpha" not in model.uses and scopes:
@@ -81,15 +83,13 @@ def row_settings(
             groups = [group for group in groups if UNTUNED in group]
     else:
         groups = [(scope,) for scope in scopes]
-    return [
-        Setting(
-            resolved(replace(base, depth=depth, alpha=group[0][0], gamma=group[0][1]), model),
-            _always(group, said) if row.tuned else "",
-            group,
-        )
-        for depth in DEPTHS
-        for group in groups
-    ]
+    found: dict[str, Setting] = {}  # a model may not use the depth
+    for depth, group in product(DEPTHS, groups):
+        alpha, gamma = group[0]
+        spec = resolved(replace(base, depth=depth, alpha=alpha, gamma=gamma), model)
+        always = _always(group, said) if row.tuned else ""
+        found.setdefault(spec.key, Setting(spec, always, group))
+    return list(found.values())
 
 
 def representatives(classes: Classes, said: Scope | None) -> list[tuple[Scope, ...]]:

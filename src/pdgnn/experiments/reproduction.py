@@ -14,11 +14,12 @@ from pdgnn.experiments.catalog import find_experiment
 from pdgnn.experiments.figure1 import FULL, Figure1, figure1, figure1_specs
 from pdgnn.experiments.gather import Counts, gather
 from pdgnn.experiments.grid import Setting, check_search, row_settings
+from pdgnn.experiments.means import Means, TimeUpError, Until
 from pdgnn.experiments.outcome import FactTable, Row, ScoreTable
 from pdgnn.experiments.request import Request
 from pdgnn.experiments.scopes import Classes, Scope, rewired_classes
 from pdgnn.models import Model, find_model
-from pdgnn.training.engines import Engine, Job, find_engine
+from pdgnn.training.engines import Engine
 from pdgnn.training.loop import Progress
 from pdgnn.training.provenance import call, machine
 from pdgnn.training.spec import RunResult, RunSpec
@@ -30,50 +31,7 @@ from pdgnn.training.trainer import train
 if TYPE_CHECKING:
     from pdgnn.training.trackers import Tracker
 
-__all__ = ["CellSearch", "Means", "Reproduction", "reproduce"]
-
-
-class _TimeUpError(Exception):
-    """No group begins any more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Means:
-    """What the runs are trained with, and where they are kept."""
-
-    device: str = "cpu"
-    store: str | PathLike[str] | None = None
-    engine: str | Engine | None = None
-    workers: int = 1
-    address: str | None = None
-    tracker: str | Tracker | None = None
-    minutes: float | None = None
-    most_runs: int | None = None
-    save_seconds: float = 60.0
-    curves: bool = False
-    recompute: bool = False
-    command: str = ""
-    progress: Callable[[Progress], None] | None = None
-    tell: Callable[[str], None] | None = None
-
-    def say(self, text: str) -> None:
-        """Tell of what goes on, in a line."""
-        if self.tell is not None:
-            self.tell(text)
-
-    def found_tracker(self) -> Tracker | None:
-        """The tracker, by its name or as it is."""
-        if not isinstance(self.tracker, str):
-            return self.tracker
-        from pdgnn.training.trackers import find_tracker
-
-        return find_tracker(self.tracker)
-
-    def found_engine(self) -> Engine:
-        """The engine, by its name or as it is."""
-        if self.engine is None or isinstance(self.engine, str):
-            return find_engine(self.engine or "here", workers=self.workers, address=self.address)
-        return self.engine
+__all__ = ["CellSearch", "Reproduction", "reproduce"]
 
 
 @dataclass
@@ -101,6 +59,7 @@ class Reproduction:
 
     def __init__(self, request: Request, means: Means | None = None) -> None:
         self.request, self.means = request, means or Means()
+        self._engine = self.means.found_engine()
         self.results: dict[str, RunResult] = {}  # of this process, by key
         self.tasks: dict[str, Task] = {}
         self.cells: dict[str, list[CellSearch]] = {}  # by dataset
@@ -160,16 +119,16 @@ class Reproduction:
 
     def run(self) -> bool:
         """Train what is missing, dataset by dataset; False if the minutes were over before."""
-        engine: Engine = self.means.found_engine()
+        engine = self._engine
         self._tracker = self.means.found_tracker()
         if self.means.minutes is not None:
-            engine = _Until(engine, time.monotonic() + 60 * self.means.minutes)
+            engine = Until(engine, time.monotonic() + 60 * self.means.minutes)
         about = machine() | call(self.means.command or self._call(), self.means.device)
         try:
             for dataset in self.request.all_datasets:
                 for batch in self._batches(self.searches(dataset)):
                     self._search(batch, engine, about)
-        except _TimeUpError:
+        except TimeUpError:
             return False
         finally:
             if self._tracker is not None:
@@ -270,26 +229,6 @@ def _stage_text(cells: list[CellSearch], stage: str, specs: Mapping[str, RunSpec
         f"{cells[0].dataset}, {stage}: {settings} settings of {labels}; {len(specs)} runs of "
         f"{steps} steps"
     )
-
-
-class _Until:
-    """An engine that begins no share after a moment."""
-
-    def __init__(self, engine: Engine, moment: float) -> None:
-        self._engine, self._moment = engine, moment
-
-    def train(self, job: Job) -> None:
-        """Train shares while there is time."""
-        take = job.ledger.take
-
-        def in_time(share: Sequence[RunSpec]) -> list[RunSpec]:
-            left = any(spec.key not in job.ledger.results for spec in share)
-            if left and time.monotonic() > self._moment:
-                raise _TimeUpError
-            return take(share)
-
-        job.ledger.take = in_time  # type: ignore[method-assign]
-        self._engine.train(job)
 
 
 def reproduce(

@@ -127,7 +127,7 @@ class Staged:
                 extra = len(set(tags)) if last else len(tags)
                 count = min(count, stage.keep + extra)
             runs = self._runs(self.candidates[0], stage) if self.candidates else []
-            found.append((count * len(runs), stage.steps(runs[0].steps) if runs else 0))
+            found.append((count * len(runs), runs[0].steps if runs else 0))
         return found
 
     def _want(self) -> None:
