@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PACKAGES", "Row", "call", "machine", "this_command"]
+__all__ = ["PACKAGES", "Row", "call", "machine", "this_command", "version_of"]
 
 Row = dict[str, Any]
 PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy", "scipy")
@@ -30,7 +30,7 @@ def machine(packages: Sequence[str] = PACKAGES) -> Row:
     processor = f"{os.cpu_count()} cores, {_processor_name()}"
     if torch.cuda.is_available():
         processor += f", {torch.cuda.get_device_name()}"
-    versions = {name: _version(name) for name in packages}
+    versions = {name: version_of(name) for name in packages}
     return {"machine": processor, "python": platform.python_version(), "versions": versions}
 
 
@@ -41,7 +41,8 @@ def _processor_name() -> str:
     return named[0] if named else platform.machine()
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """The version of a package that is installed; of this one, also where it runs from source."""
     try:
         return version(name)
     except PackageNotFoundError:
