@@ -89,11 +89,17 @@ def mine(count: int, **options):
 def test_an_engine_joins_a_cluster_and_leaves_it(cluster):
     """Before the other tests join it for longer."""
     handler = signal.getsignal(signal.SIGTERM)
-    with engine._joined(ray, cluster.address):
-        assert ray.cluster_resources()["CPU"] == 2
-        with engine._joined(ray, cluster.address):  # that of the caller, who leaves it
-            pass
-        assert ray.is_initialized()
+    first, second = RayEngine(cluster.address), RayEngine()
+    first._join(ray)
+    assert ray.cluster_resources()["CPU"] == 2
+    second._join(ray)
+    second.close()  # it was not the one who joined
+    assert ray.is_initialized()
+    first.close()
+    assert not ray.is_initialized()
+    first.close()
+    first._join(ray)
+    del first  # which leaves it too
     assert not ray.is_initialized()
     assert signal.getsignal(signal.SIGTERM) is handler
 

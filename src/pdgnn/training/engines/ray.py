@@ -16,7 +16,8 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -57,7 +58,7 @@ class RayEngine:
     Args:
         address: ``"auto"`` (the cluster that this machine is a node of), ``"host:port"`` or
             ``"ray://host:port"``. Default: the one that RAY_ADDRESS names, else a cluster of this
-            machine alone, for as long as the training takes.
+            machine alone, for as long as the engine lives.
         workers_per_gpu: Groups that share a GPU. On the CPU a group takes one core and one thread.
         retries: How often a share whose worker or node was lost is tried again.
     """
@@ -71,6 +72,7 @@ class RayEngine:
         self.address = address
         self.workers_per_gpu = check_whole("workers_per_gpu", workers_per_gpu)
         self.retries = check_whole("retries", retries, 0)
+        self._leave: Callable[[], Any] | None = None
 
     def train(self, job: Job) -> None:
         """Train every share to its end.
@@ -79,20 +81,35 @@ class RayEngine:
         kept. A second signal does not wait.
         """
         ray = _import_ray()
-        with _joined(ray, self.address):
-            driver = _Driver(ray, job, self)
-            with signals_between_steps() as between:
-                try:
+        self._join(ray)
+        driver = _Driver(ray, job, self)
+        with signals_between_steps() as between:
+            try:
+                driver.deal()
+                while driver.running:
+                    between()
+                    driver.listen()
                     driver.deal()
-                    while driver.running:
-                        between()
-                        driver.listen()
-                        driver.deal()
-                except BaseException:
-                    driver.stop()
-                    raise
-                finally:
-                    driver.close()
+            except BaseException:
+                driver.stop()
+                raise
+            finally:
+                driver.close()
+
+    def _join(self, ray: Any) -> None:
+        """Join the cluster, for as long as this engine lives; one that the caller has joined stays.
+
+        So a search in many stages starts its workers once.
+        """
+        if not ray.is_initialized():
+            _join(ray, self.address)
+            self._leave = weakref.finalize(self, ray.shutdown)
+
+    def close(self) -> None:
+        """Leave the cluster if this engine has joined it; one of this machine ends."""
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
 
 
 @cache
@@ -108,27 +125,18 @@ def _import_ray() -> Any:
         ) from e
 
 
-@contextmanager
-def _joined(ray: Any, address: str | None) -> Iterator[None]:
-    """Part of the cluster, and out of it in the end; one that the caller has joined stays so."""
-    if ray.is_initialized():
-        yield
-        return
+def _join(ray: Any, address: str | None) -> None:
     local = address is None and not os.environ.get("RAY_ADDRESS")
     own = {"include_dashboard": False} if local else {}
-    with _own_sigterm():
-        try:
+    try:
+        with _own_sigterm():
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-        except (ConnectionError, ImportError, ValueError, RuntimeError) as e:
-            said = str(e).strip().partition("\n")[0][:200]
-            raise InputError(
-                f"cannot join the Ray cluster {address or 'of this machine'}: {said}; "
-                "see docs/cluster.md for how to start one"
-            ) from e
-        try:
-            yield
-        finally:
-            ray.shutdown()
+    except (ConnectionError, ImportError, ValueError, RuntimeError) as e:
+        said = str(e).strip().partition("\n")[0][:200]
+        raise InputError(
+            f"cannot join the Ray cluster {address or 'of this machine'}: {said}; "
+            "see docs/cluster.md for how to start one"
+        ) from e
 
 
 @contextmanager
