@@ -271,11 +271,11 @@ def test_the_count_says_what_is_not_known_and_what_diverged():
     runs = stored(results(0.7)) + stored([replace(r, diverged_at=2) for r in results(0.5, lr=9.0)])
     runs[0] = replace(runs[0], provenance=None, finished="")
     runs[1] = replace(runs[1], finished="2026-11-15T10:00:00")
-    assert count_line(runs, {1: LAPTOP}) == (
+    assert count_line(runs, {1: LAPTOP}, settings=2) == (
         "4 runs of 2 settings on 1 dataset by 1 machine (1 not known), 2 diverged, "
         "finished 2026-11-15 to 2026-11-16"
     )
-    assert count_line(runs[:1], {}) == "1 run of 1 setting on 1 dataset"
+    assert count_line(runs[:1], {}, settings=1) == "1 run of 1 setting on 1 dataset"
 
 
 def test_an_option_may_have_the_name_of_a_column():

@@ -72,7 +72,7 @@ def test_without_runs_nothing_is_claimed_and_the_paper_is_quoted():
     assert all(c.numbers and c.rule and c.statement for c in found)
     one = " ".join(found[0].numbers)
     assert "In the paper's own table it is up in 22 of 24" in one
-    assert "GCN → GCN rewired on tolokers, -0.18" in one
+    assert "GCN → GCN rewired on tolokers, −0.18" in one
     assert "on amazon-ratings, where the paper says" in one
     assert "on 5 of 7 graphs, 3.15 against 0.73 points" in found[2].numbers[-1]
     empty = table(lambda *_: None)

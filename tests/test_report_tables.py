@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -70,8 +71,12 @@ def test_a_terminal_of_100_columns_holds_it():
     assert "\x1b" not in text
 
 
-def test_no_test_is_named_where_nothing_is_marked():
+def test_the_test_is_named_where_there_was_one():
     assert "Welch" not in printed(table_text(score_table(), comparisons={}))
+    chance = {place: replace(c, adjusted=0.4) for place, c in COMPARISONS.items()}
+    text = table_markdown(score_table(), comparisons=chance)
+    assert "No difference from a published score has a p &lt; 0.05: Welch" in text
+    assert "+2.00\\*" not in text
 
 
 def test_markdown_has_as_many_columns_in_every_line():
@@ -128,7 +133,14 @@ def test_facts_stand_below_the_published():
     assert "|  | here | 0.825 | 0.81 | −0.05 |" in lines
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex here")
+def _has_booktabs() -> bool:
+    if shutil.which("pdflatex") is None or shutil.which("kpsewhich") is None:
+        return False
+    asked = ["kpsewhich", "booktabs.sty"]
+    return bool(subprocess.run(asked, capture_output=True, check=False).stdout)
+
+
+@pytest.mark.skipif(not _has_booktabs(), reason="there is no pdflatex with booktabs here")
 def test_it_compiles(tmp_path):
     body = table_latex(score_table(), comparisons=COMPARISONS) + table_latex(fact_table())
     file = tmp_path / "t.tex"

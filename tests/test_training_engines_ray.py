@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import signal
 import sys
 import time
@@ -26,7 +27,9 @@ from pdgnn.training.spec import resolved
 from runs import go, same, spec
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))  # not the user's own
 ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.xdist_group("ray")  # one cluster, not one for each process of the tests
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 QUICK = {"health_check_period_ms": 300, "health_check_failure_threshold": 3}
@@ -153,8 +156,8 @@ def test_a_share_that_kills_its_workers_ends_the_training(joined):
     def die(step: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(InputError, match="2 workers were lost while they trained mine on board"):
-        go(mine(1), models=own(die), engine=RayEngine(retries=1))
+    with pytest.raises(InputError, match="worker that trained mine on board was lost, 1 in all"):
+        go(mine(1), models=own(die), engine=RayEngine(retries=0))
 
 
 def test_errors_of_a_group_end_the_training_as_they_are(joined):
@@ -228,6 +231,18 @@ def test_a_gpu_is_shared_by_so_many_tasks():
     assert driver._slots() == 4
     driver._gpu = False
     assert driver._slots() == 4
+
+
+def test_a_gpu_of_the_cluster_need_not_be_here(monkeypatch):
+    """The driver of a cluster whose head has none."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    there: dict[str, float] = {"CPU": 4.0}
+    fake = SimpleNamespace(is_initialized=lambda: True, cluster_resources=lambda: there)
+    monkeypatch.setattr(engine, "_import_ray", lambda: fake)
+    with pytest.raises(InputError, match="the Ray cluster has no GPU for tasks"):
+        go([spec()], engine=RayEngine(), device="cuda")
+    with pytest.raises(InputError, match="needs a CUDA GPU and there is none"):
+        go([spec()], device="cuda")
 
 
 def test_what_is_missing_is_told(monkeypatch):

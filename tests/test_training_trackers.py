@@ -63,6 +63,16 @@ def test_tensorboard_has_every_run(tmp_path):
             assert [event.value for event in curve] == result.curves[:, column].tolist()
 
 
+def test_a_training_tells_its_tracker_of_each_run_once(tmp_path):
+    pytest.importorskip("tensorboard")
+    runs = [spec(split=i) for i in range(3)]
+    tracker = find_tracker(f"tensorboard:{tmp_path / 'board'}")
+    go(runs, tracker=tracker, folder=tmp_path / "runs")
+    go(runs, tracker=tracker, folder=tmp_path / "runs")  # all are finished before
+    files = [file.parent.name for file in (tmp_path / "board").glob("*/events*")]
+    assert sorted(name.rpartition("-")[2] for name in files) == sorted(run.key for run in runs)
+
+
 def test_mlflow_has_every_run(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

@@ -189,7 +189,11 @@ def _by_change(part: Sequence[Change], found: Sequence[Difference]) -> list[str]
 
 def _told(d: Difference) -> str:
     p = "" if math.isnan(d.adjusted) else f", p {_p(d.adjusted)}"
-    return f"{d.dataset} {d.points:+.2f}{p}"
+    return f"{d.dataset} {_signed(d.points)}{p}"
+
+
+def _signed(points: float) -> str:
+    return f"{points:+.2f}".replace("-", "−")
 
 
 def _p(value: float) -> str:
@@ -211,7 +215,7 @@ def _published_sentence(parts: Parts, found: Sequence[Difference]) -> str:
     verdicts = [
         _verdict(Count.of([d for d in counted if d.change in part])) for part in parts.values()
     ]
-    down = [f"{d.change.name} on {d.dataset}, {d.points:+.2f}" for d in counted if d.points < 0]
+    down = [f"{d.change.name} on {d.dataset}, {_signed(d.points)}" for d in counted if d.points < 0]
     said = f"; down: {'; '.join(down)}" if down else ""
     return (
         f"In the paper's own table it is {Count.of(counted)} by Welch's test, adjusted by Holm; "

@@ -17,7 +17,7 @@ Point = Callable[[float, float], str]
 
 @dataclass(frozen=True)
 class Series:
-    """A line: its points, and how far its band goes to both sides; none where it is empty."""
+    """A line and how far its band goes to both sides; points that are nan are left out."""
 
     name: str
     x: Sequence[float]
@@ -89,17 +89,18 @@ def nice_ends(low: float, high: float) -> tuple[float, float, float]:
     (40.0, 55.0, 5.0)
     """
     spread = max(high - low, 1e-9 * max(abs(high), 1.0), 1e-12)
-    power = 10 ** math.floor(math.log10(spread / 3))
+    power = 10.0 ** math.floor(math.log10(spread / 3))
     step = next(m * power for m in (1, 2, 5, 10) if spread / (m * power) <= 4)
     first, last = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     return round(first, 10), round(max(last, first + step), 10), round(step, 10)
 
 
 def _band(s: Series, at: Point) -> str:
-    if not s.band or not all(map(math.isfinite, s.band)):
+    rows = [row for row in zip(s.x, s.y, s.band, strict=False) if all(map(math.isfinite, row))]
+    if not rows:
         return ""
-    there = [at(x, y + b) for x, y, b in zip(s.x, s.y, s.band, strict=True)]
-    back = [at(x, y - b) for x, y, b in zip(s.x, s.y, s.band, strict=True)]
+    there = [at(x, y + b) for x, y, b in rows]
+    back = [at(x, y - b) for x, y, b in rows]
     path = "M" + "L".join([*there, *reversed(back)]) + "Z"
     return f'<path d="{path}" style="fill:{s.colour}" class="band"/>'
 
@@ -120,6 +121,8 @@ def _line(s: Series, at: Point) -> str:
 
 
 def _about(s: Series, across: str) -> str:
-    if not s.y:
+    points = [(x, y) for x, y in zip(s.x, s.y, strict=True) if math.isfinite(y)]
+    if not points:
         return s.name
-    return f"{s.name}: {s.y[0]:.1f} at {across} {s.x[0]:g}, {s.y[-1]:.1f} at {s.x[-1]:g}"
+    (x, y), (end, last) = points[0], points[-1]
+    return f"{s.name}: {y:.1f} at {across} {x:g}, {last:.1f} at {end:g}"

@@ -55,6 +55,7 @@ class Line:
     best_scope: tuple[str, str, str]
     best_of: str  # the number of settings that it is the best of
     difference: str  # chosen less published, marked where significant
+    tested: bool  # whether it was compared with the published
     significant: bool
     missing: str  # how many runs
     precisions: frozenset[str]  # of the two settings shown
@@ -99,6 +100,7 @@ def _line(row: Row, cell: Cell | None, comparison: Comparison | None) -> Line:
         best_scope=scope_of(best),
         best_of=f"{len(cell.whole)}" if cell and best else "",
         difference=_difference(chosen, cell, comparison),
+        tested=comparison is not None and not math.isnan(comparison.p),
         significant=comparison is not None and comparison.significant,
         missing=_missing(cell),
         precisions=frozenset(t.spec.precision for t in (chosen, best) if t),
@@ -163,6 +165,8 @@ def notes(table: ScoreTable, lines: Iterable[Line]) -> list[str]:
     )
     if any(line.significant for line in shown):
         said.append(f"* differs from the published score, p < {LEVEL}: {TEST_USED}.")
+    elif any(line.tested for line in shown):
+        said.append(f"No difference from a published score has a p < {LEVEL}: {TEST_USED}.")
     used = {name for line in shown for name in line.precisions}
     said += [f"{mark} trained in {name}." for name, mark in MARKS.items() if name in used]
     rows = {line.row.label for line in shown}

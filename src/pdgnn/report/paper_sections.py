@@ -23,8 +23,10 @@ __all__ = ["claims_section", "curves", "figure1_section", "heat_maps", "origin",
 POINTS = 60
 """Of a learning curve, at most."""
 MOST_CHARTS = 60
+MACHINE = ("machine", "python", "versions")
+"""What a provenance says of where it was, and not of what was called."""
 MARKS = {"holds": "✓", "partly": "◐", "fails": "✗", "not enough runs": "–"}
-VERDICT = re.compile("(Yes|No|[^:]+: (holds|partly|fails|not enough runs))[:;.]")
+VERDICT = re.compile("(Yes|No|[^:;]+: (holds|partly|fails|not enough runs))[:;.]")
 PANEL_B = "(b) PD-GCN of one layer, by γ; the dot is what validation chooses"
 COLOURS = {"MLP": "--s0", "GCN": "--s1", "GAT": "--s2", "PD-GCN": "--s3", "PD-GAT": "--s4"}
 """Of the models of Figure 1, as in the paper's style of one colour for best and worst γ."""
@@ -117,10 +119,9 @@ def _learning(cell: Cell, found: Sequence[Any]) -> str:
     scores = 100 * np.stack([c[np.minimum(at, len(c) - 1), 1:] for c in found])  # [S, P, 2]
     mean = scores.mean(axis=0)
     band = scores.std(axis=0, ddof=1)[:, 0] if len(found) > 1 else np.full(len(at), np.nan)
-    # The first steps would take all of the height: what lies below the floor is drawn on it.
-    floor = np.nanmin(mean[len(at) // 10 :] - 1)
-    val, test = np.maximum(mean, floor).T.tolist()
-    band = np.where(mean[:, 0] <= floor, 0, np.minimum(band, mean[:, 0] - floor))
+    # The first steps would take all of the height: the lowest tenth of the points is not drawn.
+    low = np.quantile(mean[:, 0], 0.1)
+    val, test = np.where(mean[:, 0] < low, np.nan, mean.T).tolist()
     x = [float(i + 1) for i in at]
     lines = [
         Series("test", x, test, colour="var(--quiet)", dashed=True),
@@ -240,33 +241,45 @@ def duration(seconds: float) -> str:
 
 
 def origin(paper: Paper) -> str:
-    """The commands, machines and versions, with the number of runs of each."""
+    """The commands with the number of runs of each, under the machine and versions they ran on."""
     counts = Counter(run.provenance for run in paper.runs)
     unknown = sum(n for number, n in counts.items() if number not in paper.provenances)
-    cards = [
-        _origin_card(about, counts[number])
-        for number, about in paper.provenances.items()
-        if counts[number] or unknown
-    ]
+    groups: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    for number, about in paper.provenances.items():
+        if counts[number] or unknown:
+            place = json.dumps({name: about.get(name) for name in MACHINE}, sort_keys=True)
+            groups.setdefault(place, []).append((counts[number], about))
+    cards = [_origin_card(group) for group in groups.values()]
     if unknown:
         cards.append(f"<p>Of {unknown:,} runs it is not noted which command made them.</p>")
     return "".join(cards)
 
 
-def _origin_card(about: Mapping[str, Any], count: int) -> str:
-    command = about.get("command")
-    head = f'<pre tabindex="0">{text(command)}</pre>' if command else ""
-    pairs = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in _pairs(about)
+def _origin_card(group: Sequence[tuple[int, Mapping[str, Any]]]) -> str:
+    """One machine with its versions, and what was called there."""
+    first = group[0][1]
+    called = "".join(
+        f'<li><pre tabindex="0">{text(about.get("command", "a call from Python"))}</pre>'
+        f'<p class="quiet">{text(_about_call(count, about))}</p></li>'
+        for count, about in group
     )
-    runs = f"<p><b>{count:,} runs</b></p>" if count else ""
-    return f'<article class="origin">{runs}{head}<dl>{pairs}</dl></article>'
+    pairs = "".join(
+        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>"
+        for name, value in _pairs({name: first.get(name) for name in MACHINE})
+    )
+    return f'<article class="origin"><dl>{pairs}</dl><ul>{called}</ul></article>'
+
+
+def _about_call(count: int, about: Mapping[str, Any]) -> str:
+    runs = f"{count:,} run{'' if count == 1 else 's'}" if count else ""
+    rest = {n: v for n, v in about.items() if n not in (*MACHINE, "command", "cells", "runs")}
+    said = [f"{name} {value}" for name, value in _pairs(rest)]
+    return "; ".join([runs, *said] if runs else said)
 
 
 def _pairs(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is noted, in words."""
     for name, value in about.items():
-        if name in ("command", "cells"):
-            continue
         if name == "versions" and isinstance(value, Mapping):
             yield name, ", ".join(f"{k} {v}" for k, v in value.items())
         elif name == "peak_bytes" and (peak := _peak(about)) is not None:

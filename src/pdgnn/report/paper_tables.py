@@ -23,6 +23,7 @@ from pdgnn.report.tables import metric_name, table_latex, table_markdown, unfini
 __all__ = ["copies", "fact_tables", "score_tables"]
 
 Scale = tuple[float, float]
+MANY_FACTS = 20
 NAMES = {"alpha": "α", "gamma": "γ", "label_informativeness": "label informativeness"}
 
 
@@ -172,8 +173,12 @@ def fact_tables(paper: Paper) -> str:
 
 def _facts(table: FactTable) -> str:
     heads = "".join(f"<th scope=col>{text(NAMES.get(c, c))}</th>" for c in table.columns)
-    rows = []
-    for row in table.rows:
+    rows, shown = [], table.rows
+    if len(shown) > MANY_FACTS:
+        shown = tuple(row for row in shown if any(v is not None for v in row.own))
+    rest = len(table.rows) - len(shown)
+    left = f" {rest} published rows without own values are left out." if rest else ""
+    for row in shown:
         cells = "".join(
             f"<td>{_fact(own)}<small>{_fact(said)}</small></td>"
             for own, said in zip(row.own, row.published, strict=True)
@@ -181,9 +186,9 @@ def _facts(table: FactTable) -> str:
         rows.append(f'<tr><th scope="row"><span>{text(row.label)}</span></th>{cells}</tr>')
     return (
         f"<details><summary>{text(table.title)}</summary><p class=quiet>Here, and below it in "
-        'small what was published.</p><div class="wide" tabindex="0"><table class="facts"><thead>'
-        f"<tr><th scope=col></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-        "</details>"
+        f'small what was published.{left}</p><div class="wide" tabindex="0"><table class="facts">'
+        f"<thead><tr><th scope=col></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        "</div></details>"
     )
 
 

@@ -25,8 +25,8 @@ def runs_text(
     runs: Sequence[StoredRun], provenances: Mapping[int, Mapping[str, Any]]
 ) -> RenderableType:
     """A line for each setting, splits and seeds taken together, and a last one that counts."""
-    counted = Text(count_line(runs, provenances))
     settings = newest_last(runs)
+    counted = Text(count_line(runs, provenances, settings=len(settings)))
     if not settings:
         return counted
     rows = [summary for _, summary in settings]
@@ -57,12 +57,14 @@ def newest_last(runs: Sequence[StoredRun]) -> list[tuple[str, Summary]]:
     return sorted(found, key=lambda x: max(place[x[0], r.spec.key] for r in x[1].results))
 
 
-def count_line(runs: Sequence[StoredRun], provenances: Mapping[int, Mapping[str, Any]]) -> str:
+def count_line(
+    runs: Sequence[StoredRun], provenances: Mapping[int, Mapping[str, Any]], *, settings: int
+) -> str:
     """How many runs, settings, datasets and machines, what diverged, and when it was finished."""
     if not runs:
         return "0 runs"
     said = [
-        f"{_many(len(runs), 'run')} of {_many(len(newest_last(runs)), 'setting')}",
+        f"{_many(len(runs), 'run')} of {_many(settings, 'setting')}",
         f"on {_many(len({run.result.spec.dataset for run in runs}), 'dataset')}",
     ]
     known = [run.provenance for run in runs if run.provenance in provenances]

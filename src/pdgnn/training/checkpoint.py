@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -40,6 +41,8 @@ from pdgnn.training.stored_runs import read_folder, read_json, read_results
 __all__ = ["RunFolder", "read_results"]
 
 STORE = "runs.sqlite"
+PARTIAL = (".pdgnn-*", ".tmp??????")
+"""Files half written, as :func:`pdgnn.io.atomic.replacing` and safetensors name them."""
 T = TypeVar("T")
 
 
@@ -97,27 +100,33 @@ class RunFolder:
                 self._leave(owner)
 
     def _join(self, owner: str, stack: ExitStack) -> None:
-        with self.store.transaction() as db:  # nobody else comes or goes meanwhile
+        with self.store.transaction(durable=False) as db:  # nobody else comes or goes meanwhile
             self._make()
             stack.enter_context(open_lock(self._lock_file(owner), busy=f"{self.path} is in use"))
-            owners = {file.stem.removeprefix("owner-") for file in self.path.glob("owner-*.lock")}
-            owners |= {name for (name,) in db.execute("SELECT DISTINCT owner FROM claims")}
-            gone = [name for name in owners if name != owner and not self._is_alive(name)]
-            db.executemany("DELETE FROM claims WHERE owner = ?", [(name,) for name in gone])
-            for name in gone:
-                self._lock_file(name).unlink(missing_ok=True)
-            if owners <= {owner, *gone}:
-                for partial in self.path.glob(".pdgnn-*"):
-                    partial.unlink(missing_ok=True)
+            self._clear(db, owner)
 
     def _leave(self, owner: str) -> None:
         """Drop what is claimed; on a disk that is full the lock alone, which says as much."""
         with suppress(InputError), self.store.transaction(durable=False) as db:
             db.execute("DELETE FROM claims WHERE owner = ?", (owner,))
+            self._clear(db, owner)
             self._lock_file(owner).unlink(missing_ok=True)
             if self._shared:
                 with suppress(OSError):  # it is not empty
                     self.path.rmdir()
+
+    def _clear(self, db: sqlite3.Connection, owner: str) -> None:
+        """Remove claims and locks of processes that are gone, and files that none is writing."""
+        owners = {file.stem.removeprefix("owner-") for file in self.path.glob("owner-*.lock")}
+        owners |= {name for (name,) in db.execute("SELECT DISTINCT owner FROM claims")}
+        gone = {name for name in owners - {owner} if not self._is_alive(name)}
+        db.executemany("DELETE FROM claims WHERE owner = ?", [(name,) for name in gone])
+        for name in gone:
+            self._lock_file(name).unlink(missing_ok=True)
+        if owners <= gone | {owner}:
+            for pattern in PARTIAL:
+                for partial in self.path.glob(pattern):
+                    partial.unlink(missing_ok=True)
 
     def _make(self) -> None:
         try:

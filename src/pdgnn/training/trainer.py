@@ -95,7 +95,7 @@ def train(
             the machine, the versions, the command, the device and the date.
     """
     settings = Settings(
-        check_device(device, what="runs train"),
+        check_device(device, what="runs train", elsewhere=getattr(engine, "elsewhere", False)),
         curves=curves,
         keep=check_keep(keep),
         save_seconds=check_number("save_seconds", save_seconds),

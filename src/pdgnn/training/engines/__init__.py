@@ -31,7 +31,11 @@ class Job:
 
 
 class Engine(Protocol):
-    """Trains a job."""
+    """Trains a job.
+
+    One with an attribute ``elsewhere`` that is true trains on other machines: a device that it is
+    asked for need not be here.
+    """
 
     def train(self, job: Job, /) -> None:
         """Train every share to its end.

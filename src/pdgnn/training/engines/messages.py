@@ -56,8 +56,8 @@ class Briefing:
     def followed(self) -> Iterator[None]:
         """One thread, the device and the backends, while shares are trained."""
         torch.set_num_threads(1)
-        if self.settings.device.type == "cuda":
-            torch.cuda.set_device(self.settings.device)  # kernels are launched on the current one
+        if self.settings.device.index is not None:  # kernels are launched on the current GPU
+            torch.cuda.set_device(self.settings.device)
         with ExitStack() as stack:
             for name in self.backends:
                 stack.enter_context(backends.use_backend(name))

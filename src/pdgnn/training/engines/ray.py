@@ -62,6 +62,9 @@ class RayEngine:
         retries: How often a share whose worker or node was lost is tried again.
     """
 
+    elsewhere = True
+    """The devices are those of the nodes; this machine needs none."""
+
     def __init__(
         self, address: str | None = None, *, workers_per_gpu: int = 1, retries: int = 3
     ) -> None:
@@ -255,9 +258,9 @@ class _Driver:
         if share.losses > self._engine.retries:
             spec = share.specs[0]
             raise InputError(
-                f"{share.losses} workers were lost while they trained {spec.model} on "
-                f"{spec.dataset} ({_last_line(error)}); if there was not enough memory, let fewer "
-                "groups share a node"
+                f"every worker that trained {spec.model} on {spec.dataset} was lost, "
+                f"{share.losses} in all ({_last_line(error)}); if there was not enough memory, let "
+                "fewer groups share a node"
             )
         self._submit(share)
 
