@@ -61,19 +61,19 @@ def test_the_list_names_every_experiment_and_what_is_not_there():
 
 def test_plan_work_and_table(tmp_path):
     planned = run("table2", *SMALL, "--models", "GCN", "--plan")
-    assert "10 x 1, 6 x 5" in planned.stdout
-    assert "at most 16 runs and 40 steps of a run, about " in planned.stdout
+    assert "10 x 1, 4 x 5" in planned.stdout
+    assert "at most 14 runs and 30 steps of a run, about " in planned.stdout
     assert not (tmp_path / "paper.sqlite").exists()
     done = run("table2", *SMALL, "--models", "GCN")
-    assert "stage 2 of 2: 3 settings of GCN; 6 runs of 5 steps" in done.stderr
+    assert "stage 2 of 2: 2 settings of GCN; 4 runs of 5 steps" in done.stderr
     assert "Table 2: benchmark" in done.stdout
     assert "by validation" in done.stdout
-    assert count("paper.sqlite") == 16
+    assert count("paper.sqlite") == 14
     shown = run("table2", *SMALL, "--models", "GCN", "--table")
     assert shown.stdout == done.stdout[done.stdout.index("Table 2") :]
     again = run("table2", *SMALL, "--models", "GCN", "--no-measure")
     assert again.stdout.endswith(shown.stdout)
-    assert count("paper.sqlite") == 16
+    assert count("paper.sqlite") == 14
     with Store("paper.sqlite") as store:
         (about,) = store.provenances().values()
     assert about["device"] == "cpu"

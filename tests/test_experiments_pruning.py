@@ -28,8 +28,8 @@ def test_a_search_that_finds_the_best():
     found = pruning(SETTINGS, range(10), finished(lambda s: (s.gamma / 2 + s.depth / 9, s.gamma)))
     assert found.searched.spec == found.best.spec
     assert (found.searched.spec.gamma, found.searched.spec.depth) == (0.9, 2)
-    assert (found.rank, found.settings, found.to_the_end) == (1, 20, 6)
-    assert found.steps == 20 * 2 * 50 + 12 * 10 * 200 + 6 * 10 * 1000
+    assert (found.rank, found.settings, found.to_the_end) == (1, 20, 4)
+    assert found.steps == 20 * 2 * 50 + 12 * 10 * 200 + 4 * 10 * 1000
     assert found.all_steps == 20 * 10 * 1000
     assert found.best_test == found.best_test_searched == pytest.approx(0.9)
 

@@ -33,14 +33,14 @@ def test_all_runs_of_a_large_search():
         seen.append((len(staged.alive), {r.split for r in runs}, {r.steps for r in runs}))
         staged.advance(finished(staged, lambda spec: spec.depth / 1000))
     ten = set(range(10))
-    assert seen == [(605, {0, 1}, {50}), (41, ten, {200}), (6, ten, {1000})]
-    assert depths(staged) == [605, 604, 603, 602, 601, 600]
-    assert len(staged.begun()) == 605 * 2 + 410 + 60
+    assert seen == [(605, {0, 1}, {50}), (41, ten, {200}), (4, ten, {1000})]
+    assert depths(staged) == [605, 604, 603, 602]
+    assert len(staged.begun()) == 605 * 2 + 410 + 40
     assert staged.specs() == []
 
 
 def test_few_candidates_have_two_stages_and_exhaustive_one():
-    assert [(s.keep, s.splits) for s in usual_stages(12)] == [(None, 3), (3, None)]
+    assert [(s.keep, s.splits) for s in usual_stages(12)] == [(None, 3), (2, None)]
     assert usual_stages(605, exhaustive=True) == (Stage(),)
     staged = Staged(candidates(5), usual_stages(5), (4, 7))
     assert {(run.split, run.steps) for run in staged.specs()} == {(4, 200), (7, 200)}

@@ -33,7 +33,8 @@ def plan_text(plan: ReproductionPlan) -> RenderableType:
     """A line for each row and dataset, and the sum."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("graph", "row", "settings", "runs x steps of each stage", "there", "at most"):
-        table.add_column(column, justify="left" if column in ("graph", "row") else "right")
+        left = column in ("graph", "row")
+        table.add_column(column, justify="left" if left else "right", no_wrap=not left)
     for cell in plan.cells:
         table.add_row(
             one_line(cell.dataset),
