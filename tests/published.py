@@ -193,8 +193,8 @@ def sharp() -> Task:
 
 @cache
 def far() -> Task:
-    """Paths of nine nodes; all nodes of a path are of a class that only its first one shows."""
-    paths, length = 40, 9
+    """Paths of eleven nodes; all nodes of a path are of a class that only its first one shows."""
+    paths, length = 40, 11
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 2, paths)
     i = np.arange(paths * length)
