@@ -32,6 +32,21 @@ def unrelated() -> Task:
     return Task.from_arrays(Graph.from_edge_index(edges), x, y, masks, name="unrelated")
 
 
+@cache
+def alike_hubs() -> Task:
+    """Eight stars of twenty nodes, all alike; the class is that of the star, in turns.
+
+    No node has features, and no hub is more than a node to a GCN.
+    """
+    nodes, stars = 160, 8
+    node = np.arange(nodes)
+    edges = np.stack([node, nodes + node % stars])
+    y = np.arange(nodes + stars) % 2
+    masks = np.concatenate([random_masks(nodes, 2), np.zeros((2, 3, stars), dtype=bool)], axis=2)
+    x = np.ones((nodes + stars, 2))
+    return Task.from_arrays(Graph.from_edge_index(edges), x, y, masks, name="alike-hubs")
+
+
 def given(model: Model, graph: Graph, x: Tensor, *, labels: Tensor | None = None, **fields: Any):
     """What the module is called with besides `x`, in float64."""
     found = model.prepare(graph, x, run(model, **fields), labels)
