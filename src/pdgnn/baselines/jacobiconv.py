@@ -30,6 +30,7 @@ from pdgnn.baselines.parts import (
     transform,
     whole,
 )
+from pdgnn.baselines.seeded import one_logit
 from pdgnn.errors import InputError, check_number
 from pdgnn.graph import Graph
 from pdgnn.nn.dropout import Dropout
@@ -81,7 +82,7 @@ class JacobiConv(nn.Module):
     ) -> None:
         super().__init__()
         channels = max(2, out_channels)
-        self.one_logit = out_channels == 1
+        self.out_channels = out_channels
         self.drop_in, self.drop_out = Dropout(dropout), Dropout(filter_dropout)
         self.lin = nn.Linear(in_channels, channels)
         self.eta = nn.Parameter(torch.full((hops,), min(1 / bound, 1.0)))
@@ -103,7 +104,7 @@ class JacobiConv(nn.Module):
                 own = own + r * gamma[k - 2] * before
             before, last = last, gamma[k - 1] * own
             z = z + self.theta[k] * last
-        return z[:, 1:] - z[:, :1] if self.one_logit else z
+        return one_logit(z, self.out_channels)
 
 
 def _build(size: Size, spec: RunSpec) -> nn.Module:
