@@ -81,6 +81,7 @@ def test_nodes_may_come_in_any_order_with_their_rows():
 def test_many_runs_are_as_many_single_ones():
     layers = {"edge_layers": 2, "node_layers": 1}
     check_many_are_single(MODEL, layers, layers, layers)
+    check_many_are_single(MODEL, {}, {}, {}, width=160)  # W_A is large: a view of all parameters
 
 
 def test_it_learns_a_small_graph_by_heart():
