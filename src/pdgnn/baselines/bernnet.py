@@ -1,0 +1,125 @@
+"""BernNet: an MLP, then a filter of the spectrum that is a Bernstein polynomial of degree K.
+
+Z = Σ_k relu(θ_k) 2^(−K) C(K, k) (2I − L)^(K−k) L^k H with H = MLP(X) and L = I − D^(−½) A D^(−½).
+The θ start at 1, where the filter is the identity, and stay non-negative by the relu.
+
+He, Wei, Huang, Xu: *BernNet: learning arbitrary graph spectral filters via Bernstein
+approximation*, NeurIPS 2021.
+
+How it is computed: with S = I − L/2, T = L/2 and b_k = relu(θ_k) C(K, k) the sum is
+Σ_k b_k S^(K−k) T^k H. From v_0 = H and r_0 = b_0 H, the step v_k = T v_(k−1) and
+r_k = S r_(k−1) + b_k v_k ends in r_K = Z: K products with the adjacency matrix, each of two
+vectors for a channel, where the powers one by one take K (K + 3) / 2. All terms are of norm 1 at
+most.
+
+Choices: dropout of the MLP is the run's; that of H before the filter is an option, as in the
+authors' code, and so is a learning rate of θ, which does not decay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from pdgnn.baselines.parts import (
+    MLP,
+    adjacency_inputs,
+    own_rates,
+    rate_options,
+    share,
+    whole,
+)
+from pdgnn.graph import Graph
+from pdgnn.nn.dropout import Dropout
+from pdgnn.nn.features import SparseFeatures
+from pdgnn.nn.interface import Model, Option, Size
+from pdgnn.ops import Edges, aggregate
+
+if TYPE_CHECKING:
+    from pdgnn.training.spec import RunSpec
+
+__all__ = ["MODEL", "BernNet", "bernstein"]
+
+
+def bernstein(h: Tensor, b: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor:
+    """Σ_k b_k 2^(−K) (2I − L)^(K−k) L^k h: ``[N, C]`` to ``[N, C]``.
+
+    b ``[K + 1]`` is θ_k C(K, k); edge_weight ``[E]`` holds D^(−½) A D^(−½) in slots of `edges`.
+    """
+    v, r = h, b[0] * h
+    for k in range(1, len(b)):
+        both = aggregate(torch.stack([v, r], dim=1), edge_weight[:, None], edges)  # [N, 2, C]
+        v = 0.5 * (v - both[:, 0])
+        r = 0.5 * (r + both[:, 1]) + b[k] * v
+    return r
+
+
+class BernNet(nn.Module):
+    """An MLP and a learned Bernstein filter of degree `hops`."""
+
+    binomials: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        depth: int = 2,
+        hops: int = 10,
+        dropout: float = 0.5,
+        filter_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.mlp = MLP(in_channels, hidden_channels, out_channels, depth=depth, dropout=dropout)
+        self.dropout = Dropout(filter_dropout)
+        self.theta = nn.Parameter(torch.ones(hops + 1))
+        binomials = [float(math.comb(hops, k)) for k in range(hops + 1)]
+        self.register_buffer("binomials", torch.tensor(binomials, dtype=torch.float64))
+
+    def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
+        """``[N, in_channels]`` and D^(−½) A D^(−½) in slots ``[E]`` to ``[N, out_channels]``."""
+        h = self.dropout(self.mlp(x)).to(edge_weight.dtype)
+        b = self.theta.relu() * self.binomials.to(h.dtype)
+        return bernstein(h, b, edges, edge_weight)
+
+
+def _build(size: Size, spec: RunSpec) -> nn.Module:
+    return BernNet(
+        size.in_channels,
+        spec.width,
+        size.out_channels,
+        depth=spec.depth,
+        hops=int(spec.options["hops"]),  # type: ignore[arg-type]
+        dropout=spec.dropout,
+        filter_dropout=float(spec.options["filter_dropout"]),  # type: ignore[arg-type]
+    )
+
+
+def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, object]:
+    return adjacency_inputs(graph)
+
+
+def _groups(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
+    return {"theta": {"weight_decay": 0.0, **own_rates(spec, "theta")["theta"]}}
+
+
+MODEL = Model(
+    build=_build,
+    inputs=_inputs,
+    groups=_groups,
+    optimizer="adam",
+    options={
+        "hops": Option(10, whole(), help="degree K of the filter"),
+        "filter_dropout": Option(0.0, share, value=True, help="dropout before the filter"),
+        **rate_options("theta", "the filter (decay None: 0)"),
+    },
+    name="BernNet",
+    uses=("depth", "width", "dropout", "rewired"),
+    values=("dropout",),
+    sparse=True,
+)

@@ -1,0 +1,78 @@
+"""H2GCN against its formula, exact neighbourhoods and GCN."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given as drawn
+
+from pdgnn import Graph
+from pdgnn.baselines import h2gcn
+from pdgnn.baselines.h2gcn import MODEL, two_hop_edges
+from published import (
+    adjacency,
+    beats_gcn,
+    check_fits,
+    check_many_are_single,
+    features,
+    made,
+    normalized,
+    random_graph,
+)
+from strategies import graphs
+from systems import called, check_order, unrelated
+
+
+def far(a: torch.Tensor) -> torch.Tensor:
+    """The pairs at distance exactly 2, dense."""
+    near = a > 0
+    eye = torch.eye(len(a), dtype=torch.bool)
+    return ((a @ a > 0) & ~near & ~eye).double()
+
+
+@drawn(graphs())
+@pytest.mark.parametrize("block", [1, 20, 2**24])
+def test_pairs_are_those_at_distance_2(block, graph):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(h2gcn, "BLOCK", block)
+        pairs = two_hop_edges(graph)
+    found = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)
+    found[pairs[1], pairs[0]] += 1
+    assert torch.equal(found, far(adjacency(graph)))
+    assert torch.equal(pairs[1], pairs[1].sort().values)
+
+
+def test_a_graph_without_pairs_has_none():
+    assert two_hop_edges(Graph.from_edge_index(np.zeros((2, 0), dtype=int), 3)).shape == (2, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("classes", [2, 3])
+def test_logits_are_those_of_the_formula(seed, classes):
+    graph = random_graph(seed)
+    x, module = features(graph, seed), made(MODEL, graph, seed=seed, classes=classes, depth=2)
+    a = adjacency(graph)
+    near, distant = normalized(a), normalized(far(a))
+    r0 = module.lin_in(x).relu()
+    r1 = torch.cat([near @ r0, distant @ r0], dim=1)
+    r2 = torch.cat([near @ r1, distant @ r1], dim=1)
+    expected = module.lin_out(torch.cat([r0, r1, r2], dim=1)).detach()
+    torch.testing.assert_close(called(MODEL, module, graph, x, depth=2), expected)
+
+
+def test_nodes_may_come_in_any_order():
+    check_order(MODEL)
+
+
+@pytest.mark.parametrize("dataset", ["ring", "board"])
+def test_many_runs_are_as_many_single_ones(dataset):
+    check_many_are_single(MODEL, {}, {}, {}, dataset=dataset)
+
+
+def test_it_learns_a_small_graph_by_heart():
+    check_fits(MODEL)
+
+
+def test_it_keeps_its_own_features_where_gcn_loses_them():
+    beats_gcn(MODEL, unrelated(), steps=50, lr=0.05)
