@@ -16,7 +16,7 @@ demo: $(READY)
 
 # A process for each core, of one thread: threads that wait for each other's cores are slow.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup
 
 lint: $(READY)
 	$(BIN)/ruff check .

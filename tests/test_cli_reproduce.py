@@ -11,6 +11,7 @@ import pdgnn
 from pdgnn.cli import app
 from pdgnn.experiments import figure1
 from pdgnn.training.checkpoint import RunFolder
+from pdgnn.training.store import read_runs
 
 TINY = figure1.Plan(
     num_nodes=60, homophily=(0.0, 0.5), gammas=(0.0, 1.0), graphs=2, steps=2, width=8
@@ -38,8 +39,7 @@ def test_numbers_pictures_and_what_made_them(tmp_path):
     said = run("-o", "out")
     out = tmp_path / "out"
     assert {p.name for p in out.iterdir()} == {
-        ".lock", "figure1.csv", "figure1.png", "figure1.svg", "findings.txt", "meta.json",
-        "results.jsonl", "tasks.json",
+        "figure1.csv", "figure1.png", "figure1.svg", "findings.txt", "meta.json", "runs.sqlite",
     }  # fmt: skip
     assert (out / "findings.txt").read_text() == said.stdout
     (row,) = rows(out)
@@ -61,8 +61,8 @@ def test_a_second_call_trains_nothing_and_says_the_same(tmp_path):
 def test_what_was_stopped_is_on_record_and_goes_on(tmp_path, monkeypatch):
     keep, calls = RunFolder.add_results, []
 
-    def stopped(self, results):
-        keep(self, results)
+    def stopped(self, *rest):
+        keep(self, *rest)
         calls.append(len(RunFolder(tmp_path / "figure1").results()))
         raise KeyboardInterrupt
 
@@ -84,3 +84,11 @@ def test_a_damaged_record_is_one_line_before_anything_is_trained(tmp_path, text)
     assert said.stderr.endswith("; move it away to begin a new one\n")
     assert len(said.stderr.splitlines()) == 1
     assert [p.name for p in (tmp_path / "figure1").iterdir()] == ["meta.json"]
+
+
+def test_runs_may_be_kept_in_a_store(tmp_path):
+    said = run("-o", "out", "--store", "paper.sqlite")
+    assert "runs.sqlite" not in {p.name for p in (tmp_path / "out").iterdir()}
+    assert len(read_runs(tmp_path / "paper.sqlite")[0]) == RUNS
+    assert run("-o", "other", "--store", "paper.sqlite").stdout == said.stdout
+    assert not (tmp_path / "other" / "meta.json").exists()  # nothing was trained

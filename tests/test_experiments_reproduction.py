@@ -1,194 +1,267 @@
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+import os
+import random
+import signal
+import time
+import warnings
 
 import pytest
+import torch
 
 from pdgnn import InputError
-from pdgnn.experiments.reproduction import (
-    Cell,
-    cell_specs,
-    markdown,
-    merge_results,
-    paper_plan,
-    score,
-)
-from pdgnn.training import RunResult, RunSpec
-from pdgnn.training.checkpoint import RunFolder
+from pdgnn.experiments import reproduce
+from pdgnn.experiments.estimate import make_plan
+from pdgnn.experiments.grid import Search
+from pdgnn.experiments.means import Means
+from pdgnn.experiments.outcome import ScoreTable
+from pdgnn.experiments.reproduction import Reproduction
+from pdgnn.experiments.request import Request
+from pdgnn.models import Model
+from pdgnn.training import RunSpec, Task, stages, train
+from pdgnn.training.store import Store
 
-# label: (key, whether rewired, α and γ on tolokers)
-MODELS = {
-    "GCN": ("gcn", False, 1.0, 1.0),
-    "SAGE": ("sage", False, 1.0, 1.0),
-    "GAT": ("gat", False, 1.0, 1.0),
-    "GAT-sep": ("gat-sep", False, 1.0, 1.0),
-    "GT": ("gt", False, 1.0, 1.0),
-    "GT-sep": ("gt-sep", False, 1.0, 1.0),
-    "ResNet": ("resnet", False, 1.0, 1.0),
-    "GCN (rewired)": ("gcn", True, 0.9, 0.9),
-    "GAT (rewired)": ("gat", True, 0.9, 0.5),
-    "PD-GCN": ("pd-gcn", False, 0.4, 0.6),
-    "PD-GAT": ("pd-gat", False, 1.0, 1.0),
-    "PD-GAT (rewired)": ("pd-gat", True, 0.7, 1.0),
-    "PD-GAT-sep": ("pd-gat-sep", False, 1.0, 0.5),
-    "PD-GAT-sep (rewired)": ("pd-gat-sep", True, 0.9, 0.5),
-}
+BOARD = "minesweeper-generated:size=6,seed=1"
+SMALL = {"datasets": [BOARD], "width": 8, "steps": 5, "splits": [0, 1]}
 
 
-def results(
-    specs: Sequence[RunSpec], tests: Sequence[float], vals: Sequence[float]
-) -> dict[str, RunResult]:
-    made = [
-        RunResult(spec, val=val, test=test, step=9, steps_run=1000, seconds=1.0)
-        for spec, test, val in zip(specs, tests, vals, strict=True)
-    ]
-    return {r.spec.key: r for r in made}
+class Linear(torch.nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(inputs, outputs)
+
+    def forward(self, x, edge_index):
+        return self.layer(x)
 
 
-@pytest.mark.parametrize("label", MODELS)
-def test_the_runs_of_a_cell(label: str) -> None:
-    key, rewired, alpha, gamma = MODELS[label]
-    specs = cell_specs(label, "tolokers", 3)
-    protocol = RunSpec(
-        dataset="tolokers",
-        model=key,
-        depth=3,
-        rewired=rewired,
-        alpha=alpha,
-        gamma=gamma,
-        steps=1000,
-        width=512,
-        heads=8,
-        lr=3e-5,
-        dropout=0.2,
-    )
-    assert specs == [replace(protocol, split=i, seed=i) for i in range(10)]
+def build(size, spec):
+    return Linear(size.in_channels, size.out_channels)
 
 
-def test_splits_steps_seed_and_precision_may_be_chosen() -> None:
-    specs = cell_specs("GCN", "cora", 1, splits=(4, 2), steps=7, seed=5, precision="tf32")
-    assert [(s.split, s.seed, s.steps, s.precision) for s in specs] == [
-        (4, 5, 7, "tf32"),
-        (2, 5, 7, "tf32"),
-    ]
+MINE = Model(build=build, uses=("depth",))
+SCOPED = Model(build=build, uses=("alpha", "gamma"))
 
 
-def test_unknown_labels_and_scopes_the_paper_lacks_are_errors() -> None:
-    with pytest.raises(InputError, match=r"unknown model 'pd-gcn'; choose one of MLP, ResNet"):
-        cell_specs("pd-gcn", "tolokers", 3)
-    with pytest.raises(InputError, match=r"no α and γ for PD-GCN on cora; choose your own"):
-        cell_specs("PD-GCN", "cora", 2)
-    with pytest.raises(InputError, match=r"no α and γ for PD-GCN \(rewired\) on tolokers"):
-        cell_specs("PD-GCN (rewired)", "tolokers", 3)
+@pytest.fixture(autouse=True)
+def _few_steps(monkeypatch):
+    monkeypatch.setattr(stages, "LEAST_STEPS", 1)
 
 
-def test_the_plan() -> None:
-    plan = paper_plan()
-    assert len(plan) == len(set(plan)) == 14 * (2 + 2 + 1) + 9
-    order = ["chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers"]
-    assert list(dict.fromkeys(c.dataset for c in plan)) == order
-    assert {(c.dataset, c.depth) for c in plan} == {
-        *((name, depth) for name in order[:2] for depth in (2, 3)),
-        ("minesweeper", 5),
-        ("tolokers", 3),
+def scores(table) -> dict:
+    assert isinstance(table, ScoreTable)
+    return {
+        key: [(t.spec, t.splits, t.val, t.test, t.whole, t.scopes) for t in cell.tried]
+        for key, cell in table.cells.items()
     }
-    assert {c.model for c in plan} == set(MODELS)
-    missing = {"SAGE", "GAT-sep", "GT", "GT-sep", "ResNet"}
-    assert {c.model for c in plan if c.dataset == "tolokers"} == set(MODELS) - missing
-    keys = [spec.key for c in plan for spec in cell_specs(c.model, c.dataset, c.depth)]
-    assert len(set(keys)) == 10 * len(plan)
 
 
-def test_score_is_in_percent_with_the_std_of_a_sample() -> None:
-    specs = cell_specs("GCN", "minesweeper", 5, splits=range(3))
-    found = score(specs, results(specs, [0.5, 0.6, 0.7], [0.8, 0.8, 0.9]))
-    assert found is not None
-    assert (found.mean, found.std) == pytest.approx((60.0, 10.0))
-    assert found.val == pytest.approx(250 / 3)
-    assert found.runs == 3
-    one = score(specs, results(specs[:1], [0.5], [0.8]))
-    assert one is not None
-    assert (one.mean, one.runs) == (50.0, 1)
-    assert math.isnan(one.std)
-    assert score(specs, {}) is None
-
-
-def test_table_of_made_up_results() -> None:
-    cells = [Cell("GCN", "squirrel-filtered", d) for d in (2, 3)]  # published: 39.47 ± 1.47
-    cells += [Cell("SAGE", "squirrel-filtered", d) for d in (2, 3)]  # 36.09 ± 1.99
-    cells += [Cell("ResNet", "squirrel-filtered", 2), Cell("PD-GCN", "minesweeper", 5)]
-
-    def specs_of(c: Cell) -> list[RunSpec]:
-        return cell_specs(c.model, c.dataset, c.depth, splits=(0, 1))
-
-    done: dict[str, RunResult] = {}
-    done |= results(specs_of(cells[0]), [0.38, 0.40], [0.41, 0.43])  # better by validation
-    done |= results(specs_of(cells[1]), [0.44, 0.46], [0.40, 0.43])
-    done |= results(specs_of(cells[2]), [0.29, 0.31], [0.3, 0.3])
-    done |= results(specs_of(cells[3])[:1], [0.5], [0.9])  # not finished, so not chosen
-    done |= results(specs_of(cells[4]), [0.3, 0.3], [0.3, 0.3])
-    assert markdown(cells, done, specs_of=specs_of).splitlines() == [
-        "| dataset | model | published | depth 2 | depth 3 | depth 5 | by validation | "
-        "within one std |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        "| squirrel-filtered | GCN | 39.47 ± 1.47 | 39.00 ± 1.41 | 45.00 ± 1.41 |  | "
-        "39.00 (depth 2) | yes |",
-        "| squirrel-filtered | SAGE | 36.09 ± 1.99 | 30.00 ± 1.41 | 50.00 (1 of 2) |  | "
-        "30.00 (depth 2) | no, -6.09 |",
-        "| squirrel-filtered | ResNet |  | 30.00 ± 0.00 |  |  | 30.00 (depth 2) |  |",
-        "| minesweeper | PD-GCN | 91.60 ± 0.62 |  |  |  |  |  |",
+def test_two_stages_of_a_baseline(tmp_path):
+    said = []
+    table = reproduce("table2", rows=["GCN"], store=tmp_path / "s", tell=said.append, **SMALL)
+    assert isinstance(table, ScoreTable)
+    assert [row.label for row in table.rows] == ["GCN"]
+    cell = table.cells["GCN", BOARD]
+    assert (cell.settings, len(cell.tried), len(cell.whole)) == (5, 5, 3)
+    assert cell.runs_done == cell.runs_wanted == 10 + 6
+    assert cell.by_validation is not None
+    assert said == [
+        f"{BOARD}, stage 1 of 2: 5 settings of GCN; 10 runs of 1 steps",
+        f"{BOARD}, stage 2 of 2: 3 settings of GCN; 6 runs of 5 steps",
     ]
+    with Store(tmp_path / "s") as store:
+        assert len(store.runs()) == 16
+        (about,) = store.provenances().values()
+    assert about["command"] == "reproduce('table2', search='published', steps=5)"
 
 
-def test_runs_of_another_length_are_not_the_cell() -> None:
-    short = cell_specs("GCN", "minesweeper", 5, steps=5)
-    done = results(short, [0.9] * 10, [0.9] * 10)
-    assert markdown([Cell("GCN", "minesweeper", 5)], done).splitlines()[-1] == (
-        "| minesweeper | GCN | 89.75 ± 0.52 |  |  |  |"
+def test_the_scores_are_those_of_the_same_runs_by_themselves():
+    table = reproduce("table2", rows=["GCN"], **SMALL)
+    assert isinstance(table, ScoreTable)
+    tried = table.cells["GCN", BOARD].by_validation
+    assert tried is not None
+    specs = [
+        RunSpec(
+            dataset=BOARD, model="gcn", width=8, steps=5, depth=tried.spec.depth, split=s, seed=s
+        )
+        for s in (0, 1)
+    ]
+    assert tried.test == tuple(100 * r.test for r in train(specs))
+
+
+def test_a_second_time_trains_nothing_and_says_the_same(tmp_path, monkeypatch):
+    first = reproduce("table1", rows=["GCN", "GCN + R"], store=tmp_path / "s", **SMALL)
+    monkeypatch.setattr("pdgnn.training.engines.here.train_share", None)
+    again = reproduce("table1", rows=["GCN", "GCN + R"], store=tmp_path / "s", **SMALL)
+    assert scores(again) == scores(first)
+
+
+def test_a_search_in_three_stages(monkeypatch):
+    monkeypatch.setattr("pdgnn.experiments.grid.COARSE", ((0.0, 1.0), (0.0, 0.5), (1.0, 0.5)))
+    table = reproduce("table2", rows=["PD-GCN"], search="coarse", **{**SMALL, "splits": [0]})
+    assert isinstance(table, ScoreTable)
+    cell = table.cells["PD-GCN", BOARD]
+    assert (cell.settings, len(cell.tried)) == (20, 20)
+    whole = {(t.spec.alpha, t.spec.gamma) for t in cell.whole}
+    assert (1.0, 1.0) in whole
+    assert 6 <= len(cell.whole) <= 7
+
+
+def test_exhaustive_trains_all_to_the_end():
+    table = reproduce("table2", rows=["GCN"], exhaustive=True, **SMALL)
+    assert isinstance(table, ScoreTable)
+    assert len(table.cells["GCN", BOARD].whole) == 5
+
+
+def test_rewired_baselines_train_no_graph_twice():
+    table = reproduce(
+        "table1", rows=["GCN + R", "GCN + R, tuned"], search="coarse", **{**SMALL, "splits": [0]}
+    )
+    assert isinstance(table, ScoreTable)
+    tuned, untuned = (table.cells[label, BOARD] for label in ("GCN + R, tuned", "GCN + R"))
+    graphs = tuned.settings // 5
+    assert graphs < 25
+    assert sum(len(t.scopes) for t in tuned.tried) == 125
+    assert untuned.settings == 5
+    assert all((1.0, 1.0) in t.scopes for t in untuned.tried)
+    assert {t.spec.depth for t in untuned.whole} <= {t.spec.depth for t in tuned.tried}
+
+
+def test_models_of_the_users_are_rows_too():
+    said = []
+    table = reproduce("table2", rows=[], models={"mine": MINE}, tell=said.append, **SMALL)
+    assert isinstance(table, ScoreTable)
+    assert [row.label for row in table.rows][-2:] == ["PD-GAT-sep (rewired)", "mine"]
+    cell = table.cells["mine", BOARD]
+    assert (cell.row.tuned, len(cell.tried), len(cell.whole)) == (None, 5, 3)
+    assert table.cells["GCN", BOARD].tried == ()
+    assert len(said) == 2
+
+
+def test_a_model_of_the_users_that_uses_alpha_and_gamma_is_searched(monkeypatch):
+    monkeypatch.setattr("pdgnn.experiments.grid.COARSE", ((0.0, 1.0), (1.0, 1.0)))
+    table = reproduce("table2", rows=[], models={"mine": SCOPED}, search="coarse", **SMALL)
+    assert isinstance(table, ScoreTable)
+    assert table.cells["mine", BOARD].settings == 2  # it has no depth
+    assert table.cells["mine", BOARD].row.tuned
+
+
+def test_what_the_paper_does_not_say_is_named_and_left_empty():
+    said = []
+    table = reproduce("table2", rows=["PD-GCN", "GCN"], tell=said.append, **SMALL)
+    assert isinstance(table, ScoreTable)
+    assert table.cells["PD-GCN", BOARD].tried == ()
+    assert table.cells["GCN", BOARD].by_validation is not None
+    assert said[0] == (
+        f"PD-GCN on {BOARD} stays empty: the paper does not say its (α, γ); a coarse or full "
+        "search finds them"
     )
 
 
-def test_a_depth_that_diverged_is_not_chosen() -> None:
-    shallow, deep = cell_specs("GCN", "tolokers", 2), cell_specs("GCN", "tolokers", 3)
-    done = results(shallow, [math.nan] * 10, [math.nan] * 10)
-    done |= results(deep, [0.8] * 10, [0.7] * 10)
-    cells = [Cell("GCN", "tolokers", d) for d in (2, 3)]
-    assert "| 80.00 (depth 3) | no, -3.64 |" in markdown(cells, done)
+def test_minutes_that_are_over_keep_what_is_done(tmp_path):
+    request = Request(name="table2", rows=["GCN", "SAGE"], **SMALL)
+    work = Reproduction(request, Means(store=tmp_path / "s", minutes=0))
+    assert not work.run()
+    cell = work.table().cells["GCN", BOARD]
+    assert (cell.runs_done, cell.runs_wanted) == (0, 16)
+    whole = Reproduction(request, Means(store=tmp_path / "s", minutes=60))
+    assert whole.run()
+    again = Reproduction(request, Means(store=tmp_path / "s", minutes=0))
+    assert again.run()  # there is nothing to begin
+    assert scores(again.table()) == scores(whole.table())
 
 
-def test_merging_adds_what_is_missing_and_keeps_what_is_there(tmp_path: Path) -> None:
-    specs = cell_specs("GCN", "minesweeper", 5, splits=range(3))
-    here, there = RunFolder(tmp_path / "here"), RunFolder(tmp_path / "there")
-    here.add_results(results(specs[:2], [0.1, 0.2], [0.3, 0.3]).values())
-    there.add_results(results(specs[1:], [0.8, 0.9], [0.3, 0.3]).values())
-    file = tmp_path / "there" / "results.jsonl"
-    assert merge_results(here, file) == 1
-    again = RunFolder(tmp_path / "here").results()
-    assert [again[spec.key].test for spec in specs] == [0.1, 0.2, 0.9]
-    assert merge_results(here, file) == 0
+def test_the_plan_has_every_stage_and_what_is_there(tmp_path):
+    request = Request(name="table2", rows=["GCN"], **SMALL)
+    means = Means(store=tmp_path / "s")
+    (cell,) = make_plan(Reproduction(request, means)).cells
+    assert (cell.label, cell.settings, cell.stages, cell.done) == ("GCN", 5, ((10, 1), (6, 5)), 0)
+    assert (cell.runs, cell.run_steps) == (16, 40)
+    assert cell.seconds is not None
+    assert cell.seconds > 0
+    assert not (tmp_path / "s").exists()
+    Reproduction(request, means).run()
+    (cell,) = make_plan(Reproduction(request, means), measure=False).cells
+    assert (cell.done, cell.run_steps, cell.seconds) == (10, 30, None)
 
 
-def test_merging_a_file_that_holds_no_runs_is_an_error(tmp_path: Path) -> None:
-    folder, file = RunFolder(tmp_path / "here"), tmp_path / "other.jsonl"
-    with pytest.raises(InputError, match=r"cannot read .*other.jsonl"):
-        merge_results(folder, file)
-    good = next(iter(results(cell_specs("GCN", "cora", 2, splits=(0,)), [1.0], [1.0]).values()))
-    file.write_text(json.dumps(good.to_dict()) + '\n{"val": 1}\n')
-    with pytest.raises(InputError, match=r"other.jsonl, line 2, is damaged or of another"):
-        merge_results(folder, file)
-    assert folder.results() == {}
+def test_datasets_that_are_not_there_are_left_out_unless_they_were_asked_for(monkeypatch):
+    def opened(name, root=None):
+        if name != "citeseer":
+            raise InputError(f"{name} is not here")
+        return Task.open(BOARD)
+
+    monkeypatch.setattr("pdgnn.experiments.reproduction.Task", type("T", (), {"open": opened}))
+    said = []
+    options = {k: v for k, v in SMALL.items() if k != "datasets"}
+    table = reproduce("homophilic", rows=["GCN"], tell=said.append, **options)
+    assert isinstance(table, ScoreTable)
+    assert said[0] == "cora is left out: cora is not here"
+    assert table.cells["GCN", "citeseer"].by_validation is not None
+    with pytest.raises(InputError, match="cora is not here"):
+        reproduce("homophilic", rows=["GCN"], datasets=["cora"])
 
 
-def test_runs_on_other_data_are_not_merged(tmp_path: Path) -> None:
-    specs = cell_specs("GCN", "minesweeper", 5, splits=range(2))
-    here, there = RunFolder(tmp_path / "here"), RunFolder(tmp_path / "there")
-    here.check_tasks({"minesweeper": "aa"})
-    there.check_tasks({"minesweeper": "bb"})
-    there.add_results(results(specs, [0.8, 0.9], [0.3, 0.3]).values())
-    with pytest.raises(InputError, match=r"holds runs of a minesweeper with other edges"):
-        merge_results(here, tmp_path / "there" / "results.jsonl")
-    assert here.results() == {}
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": ["MINE"]}, "table2 has no row 'MINE'; it has 'GCN'"),
+        ({"rows": ["H2GCN"]}, "there is no model for H2GCN yet; leave it out"),
+        ({"models": {"gcn": MINE}}, "'gcn' is a model of pdgnn already"),
+        ({"models": {"GCN": MINE}}, "table2 has a row 'GCN'; choose another name"),
+        ({"datasets": ["cora"]}, "table2 has no cora; it has roman-empire"),
+        ({"datasets": []}, "datasets is empty; leave it out for all"),
+        ({"splits": []}, "splits is empty"),
+        ({"search": "all"}, "search must be one of published, coarse, full"),
+        ({"steps": 0}, "steps must be"),
+        ({"precision": "half"}, "unknown precision 'half'"),
+        ({"engine": "cloud"}, "there is no engine 'cloud'"),
+    ],
+)
+def test_what_cannot_be_asked_for(options, message):
+    with pytest.raises(InputError, match=message):
+        reproduce("table2", **{"rows": ["GCN"], **options})
+    with pytest.raises(InputError, match="unknown experiment 'table9'"):
+        reproduce("table9")
+
+
+def test_rows_by_model_and_by_the_papers_name():
+    def labels(*names):
+        rows = Request(name="table1", rows=names, search=Search.full).trained_rows
+        return [row.label for row in rows]
+
+    assert labels("pd-gcn") == ["PD-GCN, α = γ = 1", "PD-GCN"]
+    assert labels("GAT (rewired)") == ["GAT + R", "GAT + R, tuned"]
+    assert labels("PD-GAT", "GAT") == ["GAT", "PD-GAT"]
+
+
+def _killed(work, seconds: float) -> None:
+    """Does `work` in a process of its own, which is killed after so many seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of other threads, which the child does not need
+        child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_table(tmp_path):
+    def work(file):
+        return reproduce("table1", rows=["GCN"], store=tmp_path / file, **{**SMALL, "steps": 20})
+
+    begun = time.perf_counter()
+    whole = work("whole")
+    seconds = time.perf_counter() - begun
+    moments, counts = random.Random(0), []
+    for _ in range(5):
+        _killed(lambda: work("killed"), moments.uniform(0.1, 0.4) * seconds)
+        with Store(tmp_path / "killed") as store:
+            counts.append(store.count())
+    assert counts == sorted(counts)  # nothing is lost
+    assert scores(work("killed")) == scores(whole)
+    with Store(tmp_path / "killed") as one, Store(tmp_path / "whole") as other:
+        assert one.count() == other.count()

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
+from browsing import NARROW, emulate, open_browser, wait
 from fitted import BREAKS, HOSTILE, fitted
 from pdgnn.report.fitted import fitted_page
-
-LIMIT = 60
-"""Seconds that anything may take on a busy machine."""
-NARROW = 360
 
 
 @pytest.fixture(scope="module")
 def browser():
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    driver = shutil.which("chromedriver")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if driver is None or program is None:
-        pytest.skip("there is no chromium with its chromedriver here")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    found.set_page_load_timeout(LIMIT)
-    yield found
-    found.quit()
+    with open_browser() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +34,6 @@ def page(browser, address):
     wait(browser, "return document.body.dataset.moving === 'false'")
     yield browser
     assert [entry["message"] for entry in browser.get_log("browser")] == []
-
-
-def emulate(browser, *, width: int, scheme: str) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-
-
-def wait(browser, script: str):
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    return WebDriverWait(browser, LIMIT, poll_frequency=0.05).until(
-        lambda b: b.execute_script(script), message=script
-    )
 
 
 def state(browser) -> dict[str, str]:

@@ -14,9 +14,10 @@ import torch
 from safetensors.torch import save_file
 
 from pdgnn import InputError
-from pdgnn.training import RunResult, RunSpec
+from pdgnn.training import RunResult, RunSpec, store
 from pdgnn.training.checkpoint import RunFolder, read_results
 from pdgnn.training.state import RunState
+from pdgnn.training.store import Store
 from runs import spec
 
 RUNS = [spec(seed=i, steps=20) for i in range(3)]
@@ -59,8 +60,7 @@ def test_results_and_curves_read_back(tmp_path):
     assert list(kept) == keys(RUNS[1])
     assert np.array_equal(kept[RUNS[1].key].curves, curves)
     assert folder.results(curves=True).keys() == kept.keys()
-    for line in (tmp_path / "a" / "b" / "results.jsonl").read_text().splitlines():
-        json.loads(line, parse_constant=pytest.fail)  # no NaN, which is no JSON
+    assert list(again.results(RUNS[1:])) == keys(RUNS[1])
 
 
 def test_logits_and_weights_read_back(tmp_path):
@@ -122,27 +122,65 @@ def test_a_state_is_dropped_when_all_its_runs_are_finished(tmp_path):
     folder.drop_states(keys(*RUNS[:2]))
     assert set(folder.states(keys(*RUNS))) == set(keys(*RUNS[1:]))
     folder.drop_states(keys(*RUNS))
-    assert not list(tmp_path.iterdir())
+    folder.close()
+    assert [p.name for p in tmp_path.iterdir()] == ["runs.sqlite"]
 
 
-def test_a_folder_is_held_by_one_at_a_time(tmp_path):
-    (tmp_path / ".pdgnn-0123.safetensors").write_text("of a process that was killed")
-    with RunFolder(tmp_path).held():
-        assert [p.name for p in tmp_path.iterdir()] == [".lock"]
-        other = RunFolder(tmp_path).held()
-        refused(other.__enter__, tmp_path, "another training is using")
-    with RunFolder(tmp_path).held():
-        pass
+def test_what_a_killed_process_has_left_is_removed_unless_another_is_at_work(tmp_path):
+    partial, lock = tmp_path / ".pdgnn-0123.safetensors", tmp_path / "owner-00.lock"
+    (tmp_path / ".tmpXle1p6").write_text("as safetensors calls it")
+    one, other = RunFolder(tmp_path), RunFolder(tmp_path)
+    with one.held():
+        partial.write_text("of one that is writing it")
+        lock.write_text("")
+        with other.held():
+            assert partial.exists()
+            assert not lock.exists()
+            assert len(list(tmp_path.glob("owner-*.lock"))) == 2
+    with one.held():
+        assert not partial.exists()
+    one.close()
+    other.close()
+    assert [p.name for p in tmp_path.iterdir()] == ["runs.sqlite"]
 
 
-def test_a_lock_that_is_a_symbolic_link_is_an_error(tmp_path):
+def test_two_share_the_runs_and_claims_end_with_their_owner(tmp_path):
+    one, other = RunFolder(tmp_path), RunFolder(tmp_path)
+    with pytest.raises(RuntimeError, match="within held"):
+        one.claim(RUNS)
+    with one.held(), other.held():
+        assert one.claim(RUNS[:2]) == set(keys(*RUNS[:2]))
+        assert one.claim(RUNS[:2]) == set(keys(*RUNS[:2]))  # its own
+        assert other.claim(RUNS) == set(keys(RUNS[2]))
+        assert other.claimed_by_others(RUNS) == set(keys(*RUNS[:2]))
+        one.add_results(results(RUNS[0]))
+        assert other.claim(RUNS) == set(keys(RUNS[2]))
+        assert other.claim(RUNS, again=True) == set(keys(RUNS[0], RUNS[2]))
+        one.release(RUNS[1:2])
+        assert other.claim(RUNS[1:]) == set(keys(*RUNS[1:]))
+    with one.held():
+        assert one.claim(RUNS) == set(keys(*RUNS[1:]))
+
+
+def test_claims_of_a_process_that_is_gone_are_free(tmp_path):
+    folder = RunFolder(tmp_path)
+    gone = [(*folder._key(run), "gone") for run in RUNS]
+    with folder.held():
+        with folder.store.transaction() as db:
+            db.executemany("INSERT INTO claims VALUES (?, ?, ?)", gone)
+        assert folder.claimed_by_others(RUNS) == set()
+        assert folder.claim(RUNS[:1]) == set(keys(RUNS[0]))
+        assert len(folder.store.claims([folder._key(run) for run in RUNS])) == 3
+    assert folder.store.claims([folder._key(run) for run in RUNS]) == {}
+
+
+def test_a_lock_that_is_a_symbolic_link_is_no_lock(tmp_path):
     other, folder = tmp_path / "precious.txt", RunFolder(tmp_path / "runs")
     other.write_text("as it was")
-    lock = tmp_path / "runs" / ".lock"
     for target in (other, tmp_path / "not there"):
-        lock.symlink_to(target)
-        refused(folder.held().__enter__, lock, "is a symbolic link")
-        lock.unlink()
+        (tmp_path / "runs" / "owner-00.lock").symlink_to(target)
+        with folder.held():
+            assert len(list((tmp_path / "runs").glob("owner-*.lock"))) == 1
     assert other.read_text() == "as it was"
     assert {p.name for p in tmp_path.iterdir()} == {"precious.txt", "runs"}
 
@@ -161,10 +199,105 @@ def test_a_dataset_that_has_changed_is_an_error(tmp_path):
     folder.check_tasks({"a": "1", "b": "2"})
     folder.check_tasks({"b": "2", "c": "3"})
     with pytest.raises(InputError, match="holds runs of a c with other edges, features, labels"):
-        RunFolder(tmp_path).check_tasks({"a": "1", "c": "4"})
-    assert json.loads((tmp_path / "tasks.json").read_text()) == {"a": "1", "b": "2", "c": "3"}
+        RunFolder(tmp_path).check_tasks({"a": "1", "d": "5", "c": "4"})
+    known = folder.store.question("SELECT dataset, data FROM tasks")
+    assert dict(map(tuple, known)) == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_a_dataset_that_has_changed_is_other_data_to_a_store(tmp_path):
+    one, other = (RunFolder.beside(tmp_path / "a.sqlite") for _ in range(2))
+    one.check_tasks({"board": "1"})
+    other.check_tasks({"board": "2"})
+    logits = torch.arange(6.0).view(3, 2)
+    one.add_results(results(RUNS[0], logits=logits))
+    one.save_state(RUNS[1:], state(2))
+    assert other.results(RUNS) == {}
+    assert other.states(keys(*RUNS)) == {}
+    other.drop_states(keys(*RUNS))
+    other.add_results(results(RUNS[0], test=0.75, logits=logits + 1))
+    other.save_state(RUNS[1:], state(2, step=9))
+    assert one.results(RUNS, keep=("logits",))[RUNS[0].key].logits.tolist() == logits.tolist()
+    assert one.results(RUNS)[RUNS[0].key].test == 0.25
+    assert [int(row["step"]) for row in one.states(keys(*RUNS)).values()] == [4, 4]
+    assert [int(row["step"]) for row in other.states(keys(*RUNS)).values()] == [9, 9]
+    with one.held(), other.held():
+        assert one.claim(RUNS) == other.claim(RUNS) == set(keys(*RUNS[1:]))
+
+
+# --- what earlier versions wrote ------------------------------------------------------------------
+
+
+def old_folder(path: Path, *found: RunResult, tasks: dict | None = None) -> dict[str, bytes]:
+    """A folder as versions before the store wrote it; its files."""
+    path.mkdir(exist_ok=True)
+    lines = [json.dumps(r.to_dict()) for r in found]
+    (path / "results.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    for r in found:
+        if r.curves is not None:
+            np.save(path / f"curves-{r.spec.key}.npy", r.curves)
+    if tasks is not None:
+        (path / "tasks.json").write_text(json.dumps(tasks))
+    return {p.name: p.read_bytes() for p in path.iterdir()}
+
+
+CURVES = np.arange(18, dtype=np.float32).reshape(6, 3)
+
+
+def test_runs_of_an_earlier_version_are_taken_over_and_its_files_stay(tmp_path):
+    found = results(RUNS[0], curves=CURVES) + results(RUNS[1])
+    before = old_folder(tmp_path, *found, tasks={"board": "1f"})
+    for _ in range(2):
+        with RunFolder(tmp_path) as folder:
+            assert list(folder.results().values()) == found
+            assert np.array_equal(folder.results(curves=True)[RUNS[0].key].curves, CURVES)
+            assert {run.data for run in folder.store.runs()} == {"1f"}
+            with pytest.raises(InputError, match="holds runs of a board with other edges"):
+                folder.check_tasks({"board": "2f"})
+    with RunFolder(tmp_path) as folder:
+        folder.add_results(results(RUNS[0], test=0.75))  # what is newer stays
+    (tmp_path / "results.jsonl").write_text(
+        "\n".join(map(json.dumps, map(RunResult.to_dict, [*found, *results(RUNS[2])])))
+    )
+    with RunFolder(tmp_path) as folder:
+        assert [r.test for r in folder.results().values()] == [0.75, 0.25, 0.25]
+    after = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert {n: after[n] for n in before if n != "results.jsonl"} == {
+        n: b for n, b in before.items() if n != "results.jsonl"
+    }
+
+
+def test_runs_without_a_fingerprint_are_those_of_the_first_data_of_that_name(tmp_path):
+    old_folder(tmp_path, *results(RUNS[0], curves=CURVES))
+    with RunFolder(tmp_path) as folder:
+        assert [run.data for run in folder.store.runs()] == [""]
+        folder.check_tasks({"board": "1f", "ring": "2f"})
+        assert [run.data for run in folder.store.runs(curves=True)] == ["1f"]
+        assert list(folder.results(RUNS, curves=True)) == keys(RUNS[0])
+
+
+def test_what_is_taken_over_is_so_in_one_piece(tmp_path, monkeypatch):
+    found = results(*RUNS)
+    old_folder(tmp_path, *found)
+    insert, calls = store.insert, []
+
+    def fail(db, run):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        insert(db, run)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "insert", fail)
+        with pytest.raises(KeyboardInterrupt):
+            RunFolder(tmp_path)
+    with Store(tmp_path / "runs.sqlite") as left:
+        assert left.runs() == []
+    assert list(RunFolder(tmp_path).results().values()) == found
+
+
+def test_damaged_tasks_are_one_line(tmp_path):
     (tmp_path / "tasks.json").write_text("{")
-    refused(lambda: folder.check_tasks({}), tmp_path / "tasks.json", "is damaged")
+    refused(lambda: RunFolder(tmp_path), tmp_path / "tasks.json", "is damaged")
 
 
 GOOD = json.dumps(results(RUNS[0])[0].to_dict())
@@ -246,10 +379,9 @@ def test_results_of_version_1_are_read_and_known_by_the_keys_of_now(tmp_path):
     one = found[rewired.key]
     assert one.spec == rewired
     assert (one.val, one.test, one.step) == (0.4634146341463415, 0.4484536082474227, 44)
-    folder.add_results(results(RUNS[0]))  # writes all anew
-    assert RunFolder(tmp_path).results().keys() == {rewired.key, plain.key, RUNS[0].key}
-    lines = (tmp_path / "results.jsonl").read_text().splitlines()
-    assert [json.loads(line)["version"] for line in lines] == [2, 2, 2]
+    folder.add_results(results(RUNS[0]))
+    assert list(RunFolder(tmp_path).results()) == keys(rewired, plain, RUNS[0])
+    assert (tmp_path / "results.jsonl").read_text() == both
 
 
 def test_the_results_of_the_reproduction_are_read():
@@ -386,15 +518,16 @@ def test_a_state_of_something_else_is_one_line(tmp_path, about, message):
     refused(lambda: RunFolder(tmp_path).states(keys(*RUNS)), file, message)
 
 
-def test_damaged_curves_are_one_line(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.add_results(results(RUNS[0], curves=np.zeros((6, 3), np.float32)))
+def test_damaged_curves_of_an_earlier_version_are_one_line(tmp_path):
+    old_folder(tmp_path, *results(RUNS[0], curves=CURVES))
     file = next(tmp_path.glob("curves-*"))
     for content in (b"", file.read_bytes()[:100], b"PK\x03\x04 and more", b"x" * 300):
         file.write_bytes(content)
-        refused(lambda: folder.results(curves=True), file, "; delete it to train this run anew")
+        refused(lambda: RunFolder(tmp_path), file, "; delete it to train this run anew")
     np.save(file, np.zeros((5, 3), np.float32))
-    refused(lambda: folder.results(curves=True), file, "float32 of shape [5, 3]")
+    refused(lambda: RunFolder(tmp_path), file, "float32 of shape [5, 3]")
+    file.unlink()
+    assert RunFolder(tmp_path).results(curves=True) == {}
 
 
 def test_a_folder_that_cannot_be_is_one_line(tmp_path):
@@ -407,7 +540,7 @@ def test_a_folder_that_cannot_be_is_one_line(tmp_path):
 def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path)
     folder.save_state(RUNS, state(step=4))
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    before = {p.name: p.read_bytes() for p in tmp_path.glob("*.safetensors")}
 
     def fail(*_):
         raise OSError(28, os.strerror(28))
@@ -416,5 +549,6 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="No space left"):
         folder.save_state(RUNS, state(step=5))
     with pytest.raises(InputError, match="No space left"):
-        folder.add_results(results(RUNS[0]))
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+        folder.add_results(results(RUNS[0], logits=torch.zeros(3, 2)))
+    assert {p.name: p.read_bytes() for p in tmp_path.glob("*.safetensors")} == before
+    assert folder.results() == {}

@@ -110,9 +110,9 @@ def test_a_gpu_is_shared_out_by_groups_and_its_memory_evenly():
     shares = _shares(runs, inputs, gpu)
     assert shares == [runs[::2], runs[1::2]]
     job = Job(shares, inputs, gpu, Ledger({run.key: run for run in runs}), {})
-    own, each, keeps, forced = pickle.loads(processes._message(job, 4))
-    assert each == replace(gpu, memory=0.25)
-    assert (own.tasks.keys(), keeps, forced) == ({"board"}, False, [])
+    told = pickle.loads(processes.packed(job))
+    assert told.at(torch.device("cuda"), 0.25).settings == replace(gpu, memory=0.25)
+    assert (told.inputs.tasks.keys(), told.keeps, told.backends) == ({"board"}, False, [])
     cpu = Settings(torch.device("cpu"))
     assert _shares(runs, inputs, cpu) == [[run] for run in (*runs[::2], *runs[1::2])]
     assert [len(share) for share in _shares(runs, inputs, replace(cpu, most_runs=2))] == [
@@ -179,9 +179,9 @@ def test_a_worker_that_is_killed_is_told_and_the_others_save(tmp_path, monkeypat
 def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
     counts, start = [], processes.WorkerPool.start
 
-    def noted(self, count):
-        counts.append(count)
-        start(self, count)
+    def noted(self, places):
+        counts.append(len(places))
+        start(self, places)
 
     monkeypatch.setattr(processes.WorkerPool, "start", noted)
     folder = RunFolder(tmp_path)

@@ -12,8 +12,10 @@ from pdgnn.errors import InputError
 __all__ = ["at_most_threads", "check_device"]
 
 
-def check_device(device: str | torch.device, *, what: str) -> torch.device:
+def check_device(device: str | torch.device, *, what: str, elsewhere: bool = False) -> torch.device:
     """`device` if it is the CPU or a GPU that is there; `what` says who asks, for the error.
+
+    With `elsewhere` it is that of other machines, and the GPUs of this one do not matter.
 
     >>> check_device("cpu", what="runs train")
     device(type='cpu')
@@ -26,7 +28,7 @@ def check_device(device: str | torch.device, *, what: str) -> torch.device:
         raise InputError(
             f"{what} on 'cpu' or 'cuda', not on {str(target)!r}; name one of them as device"
         )
-    if target.type == "cuda":
+    if target.type == "cuda" and not elsewhere:
         if not torch.cuda.is_available():
             raise InputError("device='cuda' needs a CUDA GPU and there is none; use device='cpu'")
         if (target.index or 0) >= torch.cuda.device_count():

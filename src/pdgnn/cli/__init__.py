@@ -9,7 +9,9 @@ import typer
 from pdgnn.cli.fit import fit_command
 from pdgnn.cli.inspect import inspect_command
 from pdgnn.cli.predict import predict_command
+from pdgnn.cli.report import report_command
 from pdgnn.cli.reproduce import reproduce_command
+from pdgnn.cli.results import results_command
 from pdgnn.cli.rewire import rewire_command
 from pdgnn.cli.terminal import prepare_process
 from pdgnn.cli.train import train_command
@@ -54,6 +56,8 @@ app.command("fit")(fit_command)
 app.command("predict")(predict_command)
 app.command("train")(train_command)
 app.command("reproduce")(reproduce_command)
+app.command("results")(results_command)
+app.command("report")(report_command)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "GraphArgument",
     "MaxGbOption",
     "Metric",
+    "Precision",
     "ReachOption",
     "RootOption",
     "max_bytes_of",
@@ -46,6 +47,15 @@ class Metric(StrEnum):
     macro_f1 = "macro_f1"
     roc_auc = "roc_auc"
     average_precision = "average_precision"
+
+
+class Precision(StrEnum):
+    """Of the arithmetic."""
+
+    float32 = "float32"
+    tf32 = "tf32"
+    bfloat16 = "bfloat16"
+    float64 = "float64"
 
 
 class ReachOption(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ from pdgnn.cli.terminal import tell
 if TYPE_CHECKING:
     from pdgnn.training import Progress, RunResult, RunSpec, Task
 
-__all__ = ["WorkersOption", "now_and_then", "trained_with_progress"]
+__all__ = ["WorkersOption", "now_and_then", "trained_with_progress", "watching"]
 
 LINE_SECONDS = 30.0
 """How often a line says how far it is, where there is no terminal to show it on."""
@@ -35,6 +35,7 @@ def trained_with_progress(
     tasks: dict[str, Task] | None = None,
     device: str,
     folder: Path | None,
+    store: Path | None = None,
     curves: bool = False,
     recompute: bool = False,
     workers: int = 1,
@@ -43,12 +44,13 @@ def trained_with_progress(
     from pdgnn.training.trainer import train
 
     try:
-        with _watching(specs) as progress:
+        with watching(specs) as progress:
             return train(
                 specs,
                 tasks=tasks,
                 device=device,
                 folder=folder,
+                store=store,
                 curves=curves,
                 recompute=recompute,
                 workers=workers,
@@ -56,15 +58,18 @@ def trained_with_progress(
             )
     except KeyboardInterrupt as e:
         kept = "nothing is kept, as there was no --folder"
-        if folder is not None:
-            kept = f"what is done is in {folder}; run the same command again to go on"
+        if folder is not None or store is not None:
+            kept = f"what is done is in {folder or store}; run the same command again to go on"
         tell(f"stopped; {kept}")
         raise typer.Exit(130) from e
 
 
 @contextmanager
-def _watching(specs: list[RunSpec]) -> Iterator[Callable[[Progress], None]]:
-    """What to call with the progress: a bar if a person is watching, else a line now and then."""
+def watching(specs: Sequence[RunSpec] = ()) -> Iterator[Callable[[Progress], None]]:
+    """What to call with the progress: a bar if a person is watching, else a line now and then.
+
+    Of `specs`, where they are known, it names what they differ in.
+    """
     pace = _Pace(specs)
     if not sys.stderr.isatty():
         yield pace.say_now_and_then
@@ -95,7 +100,7 @@ def now_and_then() -> Callable[[str], None]:
 class _Pace:
     """How far a training is, and how long it may still take, in a line."""
 
-    def __init__(self, specs: list[RunSpec]) -> None:
+    def __init__(self, specs: Sequence[RunSpec]) -> None:
         from pdgnn.report.training import differing
 
         self._names = differing(specs)
@@ -114,7 +119,8 @@ class _Pace:
         now = time.monotonic()
         self._first = self._first or (share, now)
         begun, since = self._first
-        if share <= begun:
+        if share <= begun:  # at the beginning, or of another training
+            self._first = share, now
             return ""
         seconds = int((now - since) * (1 - share) / (share - begun))
         return f", {seconds // 60}:{seconds % 60:02d} left"

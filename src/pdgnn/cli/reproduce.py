@@ -1,75 +1,343 @@
-"""The command ``pdgnn reproduce``: the paper's experiments, run and drawn."""
+"""The command ``pdgnn reproduce``: the paper's tables and figures, run and shown."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdgnn.cli.options import Device
-from pdgnn.cli.progress import WorkersOption, trained_with_progress
-from pdgnn.cli.terminal import tell, wrapped_errors
+from pdgnn.cli.lists import whole_numbers, words
+from pdgnn.cli.options import Device, Precision, RootOption
+from pdgnn.cli.progress import WorkersOption, trained_with_progress, watching
+from pdgnn.cli.terminal import show, tell, working, wrapped_errors
+
+if TYPE_CHECKING:
+    from pdgnn.experiments.request import Request
+    from pdgnn.models import Model
 
 __all__ = ["reproduce_command"]
 
+STORE = Path("paper.sqlite")
+SAVE_SECONDS = {Device.cpu: 60.0, Device.cuda: 600.0}
+"""How often the state of running groups is kept; that of a GPU's is gigabytes."""
 
-class Experiment(StrEnum):
-    """What of the paper."""
 
-    figure1 = "figure1"
+class SearchOption(StrEnum):
+    """Which (α, γ) are tried."""
+
+    published = "published"
+    coarse = "coarse"
+    full = "full"
+
+
+class EngineOption(StrEnum):
+    """Who trains the runs."""
+
+    here = "here"
+    processes = "processes"
+    ray = "ray"
+
+
+def _print_experiments(wanted: bool) -> None:
+    if wanted:
+        from pdgnn.experiments.catalog import EXPERIMENTS
+        from pdgnn.report.plan import experiments_text
+
+        show(experiments_text(EXPERIMENTS))
+        raise typer.Exit
 
 
 def reproduce_command(
-    experiment: Annotated[Experiment, typer.Argument(help="Which of the paper's experiments.")],
+    experiment: Annotated[
+        str, typer.Argument(metavar="NAME", help="table1, table2, homophilic, ...; see --list.")
+    ],
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for runs, numbers and pictures.")
-    ] = Path("figure1"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small version: minutes on a laptop.")
+    list_experiments: Annotated[
+        bool,
+        typer.Option(
+            "--list",
+            callback=_print_experiments,
+            is_eager=True,
+            help="Name the experiments, and exit.",
+        ),
     ] = False,
+    datasets: Annotated[
+        str | None,
+        typer.Option(help="Which graphs, with commas between them; else all.", show_default=False),
+    ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Which rows, such as 'GCN,PD-GAT (rewired)', and models of your own as "
+            "FILE.py:NAME; else all rows.",
+            show_default=False,
+        ),
+    ] = None,
+    splits: Annotated[
+        str | None,
+        typer.Option(help="Which splits: 0,1,2 or 0-4; else the first ten.", show_default=False),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Steps of a run that is trained to the end.")] = 1000,
+    search: Annotated[
+        SearchOption,
+        typer.Option(help="Which (α, γ): the paper's, 25 of the grid and the paper's, all 121."),
+    ] = SearchOption.published,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Train every setting to the end; prune none.")
+    ] = False,
+    width: Annotated[int, typer.Option(help="Hidden channels; 512 in the paper.")] = 512,
     device: Annotated[Device, typer.Option(help="Where the runs train.")] = Device.cpu,
+    precision: Annotated[
+        Precision, typer.Option(help="Arithmetic; tf32 and bfloat16 are for GPUs.")
+    ] = Precision.float32,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"The file of finished runs, shared by all experiments; else {STORE} in this "
+            "folder. The same command goes on where it was stopped.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Annotated[EngineOption, typer.Option(help="Who trains the runs.")] = EngineOption.here,
     workers: WorkersOption = 1,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster.", show_default=False)
+    ] = None,
+    tracker: Annotated[
+        str | None,
+        typer.Option(
+            help="Also tell tensorboard:FOLDER or mlflow:URI of finished runs.", show_default=False
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Begin no group of runs after so many; what is done is kept.", show_default=False
+        ),
+    ] = None,
+    most_runs: Annotated[
+        int | None,
+        typer.Option(
+            help="The most runs to train at once; else as many as fit a GPU, 1 on a CPU.",
+            show_default=False,
+        ),
+    ] = None,
+    curves: Annotated[
+        bool,
+        typer.Option(
+            "--curves",
+            help="Keep the learning curves of runs that are trained to the end; those that were "
+            "finished without are trained again.",
+        ),
+    ] = False,
+    recompute: Annotated[
+        bool,
+        typer.Option("--recompute", help="Compute layers twice: much less memory, more time."),
+    ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", "--dry-run", help="Say what there is to do, and stop.")
+    ] = False,
+    measure: Annotated[
+        bool, typer.Option(help="Time a few steps first, to say how long it will take.")
+    ] = True,
+    table: Annotated[
+        bool, typer.Option("--table", help="Only show the table of what the store has.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Of figure1: the folder for numbers and pictures, and for runs without --store.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version of figure1: minutes on a laptop.")
+    ] = False,
+    root: RootOption = None,
 ) -> None:
-    """Run one of the paper's experiments, and write its numbers and pictures.
+    """Make a table or a figure of the paper anew, with the published numbers beside.
 
-    Finished runs are kept in the folder: the same command goes on where it was
-    stopped. meta.json says which machine and versions made them.
+    Depth and (α, γ) are searched for: all settings on few splits and steps, the best
+    of them on all splits and to the end. The table has what validation chooses and,
+    apart, the best test score of the settings that were trained to the end.
 
     Examples:
 
+    pdgnn reproduce --list
+    pdgnn reproduce table2 --datasets minesweeper --models GCN,PD-GAT --plan
+    pdgnn reproduce homophilic --search full --device cuda --precision tf32
+    pdgnn reproduce table2 --models mine.py:net --store paper.sqlite
+    pdgnn reproduce table1 --table --store paper.sqlite
     pdgnn reproduce figure1 --quick
-    pdgnn reproduce figure1 --device cuda -o results/figure1
     """
     with wrapped_errors():
-        from pdgnn.experiments.figure1 import FULL, QUICK, figure1, figure1_specs
-        from pdgnn.experiments.provenance import recorded
-        from pdgnn.io.atomic import replacing
-        from pdgnn.report.figure1 import draw_figure1
-        from pdgnn.report.plots import need_matplotlib
-        from pdgnn.training.checkpoint import RunFolder
+        from pdgnn.errors import InputError
+        from pdgnn.experiments.catalog import find_experiment
 
-        need_matplotlib()
-        plan = QUICK if quick else FULL
-        command = f"pdgnn reproduce {experiment.value}{' --quick' if quick else ''}"
-        command += f" --device {device.value} --workers {workers}"
+        kind = find_experiment(experiment).kind
+        if kind == "figure":
+            _figure1(output or Path("figure1"), quick, device.value, workers, store)
+            return
+        if quick or output is not None:
+            raise InputError(f"--quick and --output are for figure1, not for {experiment}")
+        if kind == "facts":
+            _facts(experiment, store, root)
+            return
+        request = _request(
+            experiment, models, datasets, splits, steps, search, exhaustive, width, precision, root
+        )
+        from pdgnn.experiments.means import Means
 
-        def done() -> int:
-            return len(RunFolder(output).results()) if output.exists() else 0
+        file = store or STORE
+        means: dict[str, Any] = {
+            "device": device.value,
+            "engine": engine.value,
+            "workers": workers,
+            "address": address,
+            "tracker": tracker,
+            "minutes": minutes,
+            "most_runs": most_runs,
+            "curves": curves,
+            "recompute": recompute,
+            "save_seconds": SAVE_SECONDS[device],
+            "command": shlex.join(["pdgnn", *sys.argv[1:]]),
+            "tell": tell,
+        }
+        if table and not file.exists():
+            raise InputError(f"there is no file {file}; name a store with --store")
+        _scores(request, Means(store=file, **means), only=table, plan_only=plan, measure=measure)
 
-        with recorded(output / "meta.json", command, device.value, done):
-            results = trained_with_progress(
-                figure1_specs(plan), device=device.value, folder=output, workers=workers
-            )
-        figure = figure1(results, plan)
-        with replacing(output / "figure1.csv") as partial:
-            partial.write_text(figure.to_csv(), encoding="utf-8")
-        text = "\n".join(figure.findings())
-        with replacing(output / "findings.txt") as partial:
-            partial.write_text(text + "\n", encoding="utf-8")
-        typer.echo(text)
-        pictures = draw_figure1(figure, output)
-        names = ", ".join(["figure1.csv", *(p.name for p in pictures)])
-        tell(f"numbers and pictures are in {output}: {names}")
+
+def _request(
+    experiment: str,
+    models: str | None,
+    datasets: str | None,
+    splits: str | None,
+    steps: int,
+    search: SearchOption,
+    exhaustive: bool,
+    width: int,
+    precision: Precision,
+    root: Path | None,
+) -> Request:
+    from pdgnn.cli.own_models import split_models
+    from pdgnn.experiments.catalog import find_experiment
+    from pdgnn.experiments.grid import Search
+    from pdgnn.experiments.request import Request, known_labels
+
+    rows: list[str] | None = None
+    own: dict[str, Model] = {}
+    if models is not None:
+        rows, own = split_models(models, known_labels(find_experiment(experiment)))
+    return Request(
+        name=experiment,
+        models=own,
+        rows=rows,
+        datasets=None if datasets is None else dataset_names(datasets),
+        splits=None if splits is None else whole_numbers("--splits", splits),
+        steps=steps,
+        search=Search(search.value),
+        exhaustive=exhaustive,
+        width=width,
+        precision=precision.value,
+        root=root,
+    )
+
+
+def dataset_names(text: str) -> list[str]:
+    """``"cora,minesweeper-generated:size=6,seed=1"``: options of a name stay with it.
+
+    >>> dataset_names("cora,minesweeper-generated:size=6,seed=1,pubmed")
+    ['cora', 'minesweeper-generated:size=6,seed=1', 'pubmed']
+    """
+    found: list[str] = []
+    for word in words("--datasets", text):
+        if found and ":" in found[-1] and "=" in word and ":" not in word:
+            found[-1] += f",{word}"
+        else:
+            found.append(word)
+    return found
+
+
+def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measure: bool) -> None:
+    from dataclasses import replace
+
+    from pdgnn.experiments.estimate import make_plan
+    from pdgnn.experiments.reproduction import Reproduction
+    from pdgnn.report.plan import plan_text
+    from pdgnn.report.tables import table_text
+
+    work = Reproduction(request, means)
+    if not only:
+        with working("opening the graphs"):
+            plan = make_plan(work, measure=False)
+        if measure and plan.run_steps:
+            with working("timing a few steps"):
+                plan = make_plan(work)
+        show(plan_text(plan))
+        if plan_only:
+            return
+        try:
+            with watching() as progress:
+                work.means = replace(means, progress=progress)
+                ended = work.run()
+        except KeyboardInterrupt as e:
+            tell(f"stopped; what is done is in {means.store}; run the same command again to go on")
+            raise typer.Exit(130) from e
+        if not ended:
+            tell(f"the minutes are over; what is done is in {means.store}")
+    show(table_text(work.table()))
+
+
+def _facts(name: str, store: Path | None, root: Path | None) -> None:
+    from pdgnn.experiments.facts import fact_table
+    from pdgnn.report.tables import table_text
+    from pdgnn.training.store import read_runs
+
+    file = store or STORE
+    runs = read_runs(file)[0] if store is not None or file.exists() else []
+    show(table_text(fact_table(name, root=root, runs=runs)))
+
+
+def _figure1(output: Path, quick: bool, device: str, workers: int, store: Path | None) -> None:
+    from pdgnn.experiments.figure1 import FULL, QUICK, figure1, figure1_specs
+    from pdgnn.experiments.provenance import recorded
+    from pdgnn.io.atomic import replacing
+    from pdgnn.report.figure1 import draw_figure1
+    from pdgnn.report.plots import need_matplotlib
+    from pdgnn.training.store import read_runs
+
+    need_matplotlib()
+    plan = QUICK if quick else FULL
+    command = f"pdgnn reproduce figure1{' --quick' if quick else ''}"
+    command += f" --device {device} --workers {workers}"
+    place = output if store is None else store
+
+    def done() -> int:
+        return len(read_runs(place)[0]) if place.exists() else 0
+
+    with recorded(output / "meta.json", command, device, done):
+        results = trained_with_progress(
+            figure1_specs(plan),
+            device=device,
+            folder=output if store is None else None,
+            store=store,
+            workers=workers,
+        )
+    figure = figure1(results, plan)
+    output.mkdir(parents=True, exist_ok=True)
+    with replacing(output / "figure1.csv") as partial:
+        partial.write_text(figure.to_csv(), encoding="utf-8")
+    text = "\n".join(figure.findings())
+    with replacing(output / "findings.txt") as partial:
+        partial.write_text(text + "\n", encoding="utf-8")
+    typer.echo(text)
+    pictures = draw_figure1(figure, output)
+    names = ", ".join(["figure1.csv", *(p.name for p in pictures)])
+    tell(f"numbers and pictures are in {output}: {names}")

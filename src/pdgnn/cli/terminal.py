@@ -23,15 +23,19 @@ if TYPE_CHECKING:
 __all__ = ["prepare_process", "show", "tell", "working", "wrapped_errors"]
 
 BROKEN_PIPE = 128 + 13  # as shells report it
-PLAIN_WIDTH = 100
+PLAIN_WIDTH, WIDE = 100, 10_000
 
 
-def show(*parts: RenderableType) -> None:
-    """Print results to stdout, coloured only on a terminal."""
+def show(*parts: RenderableType, wide: bool = False) -> None:
+    """Print results to stdout, coloured only on a terminal.
+
+    What is `wide` is as wide as it needs to be in a file or a pipe.
+    """
     from rich.console import Console
 
     # a file or a pipe has no width of its own to keep to
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    width = WIDE if width is not None and wide else width
     console = Console(markup=False, highlight=False, width=width)
     with console.capture() as captured:
         for part in parts:

@@ -6,18 +6,19 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pdgnn.cli.lists import MOST_NUMBERS, numbers, whole_numbers, words
 from pdgnn.cli.options import (
     Device,
     GraphArgument,
     MaxGbOption,
     Metric,
+    Precision,
     ReachOption,
     RootOption,
     max_bytes_of,
@@ -30,18 +31,6 @@ if TYPE_CHECKING:
     from pdgnn.training.summary import Summary
 
 __all__ = ["train_command"]
-
-MOST_NUMBERS = 10_000
-"""In a list such as 0-9."""
-
-
-class Precision(StrEnum):
-    """Of the arithmetic."""
-
-    float32 = "float32"
-    tf32 = "tf32"
-    bfloat16 = "bfloat16"
-    float64 = "float64"
 
 
 def _print_models(wanted: bool) -> None:
@@ -163,12 +152,12 @@ def train_command(
         real = {"alpha": alpha, "gamma": gamma, "lr": lr}
         real |= {"weight_decay": weight_decay, "dropout": dropout}
         fixed = {"rewired": rewired, "reach": reach.value, "precision": precision.value}
-        lists: dict[str, list[Any]] = {n: _whole_numbers(_flag(n), t) for n, t in whole.items()}
-        lists |= {n: _numbers(_flag(n), t) for n, t in real.items()}
-        lists |= {} if patience is None else {"patience": _whole_numbers("--patience", patience)}
-        grid = _grid(graph, _words("--model", model), lists, fixed, _options(option or []))
+        lists: dict[str, list[Any]] = {n: whole_numbers(_flag(n), t) for n, t in whole.items()}
+        lists |= {n: numbers(_flag(n), t) for n, t in real.items()}
+        lists |= {} if patience is None else {"patience": whole_numbers("--patience", patience)}
+        grid = _grid(graph, words("--model", model), lists, fixed, _options(option or []))
         chosen_seeds = _seeds(seeds)
-        chosen_splits = None if splits.strip() == "all" else _whole_numbers("--splits", splits)
+        chosen_splits = None if splits.strip() == "all" else whole_numbers("--splits", splits)
         _check_places(device.value, folder, curves, report)
         with working(f"reading {graph}"):
             from pdgnn.training.task import Task
@@ -248,7 +237,7 @@ def _options(texts: list[str]) -> dict[str, list[Any]]:
         name, equals, values = text.partition("=")
         if not equals or not name.strip():
             raise InputError(f"--option takes NAME=VALUES such as k=2,4, not {text!r}")
-        found[name.strip()] = [_scalar(item) for item in _words("--option", values)]
+        found[name.strip()] = [_scalar(item) for item in words("--option", values)]
     return found
 
 
@@ -265,49 +254,11 @@ def _scalar(text: str) -> bool | int | float | str | None:
     return text
 
 
-def _words(option: str, text: str) -> list[str]:
-    from pdgnn.errors import InputError
-
-    items = list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
-    if not items:
-        raise InputError(f"{option} is empty; give one or several, with commas between them")
-    return items
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    """``"0,0.5,1"``."""
-    from pdgnn.errors import InputError
-
-    try:
-        return list(dict.fromkeys(float(item) for item in _words(option, text)))
-    except ValueError as e:
-        if isinstance(e, InputError):
-            raise
-        raise InputError(f"{option} takes numbers such as 0,0.5,1, not {text!r}") from e
-
-
-def _whole_numbers(option: str, text: str) -> list[int]:
-    """``"0,2,5-7"``."""
-    from pdgnn.errors import InputError
-
-    found: dict[int, None] = {}
-    for item in _words(option, text):
-        first, _, last = item.partition("-")
-        ends = first.strip(), (last or first).strip()
-        if not all(end.isascii() and end.isdigit() and len(end) < 20 for end in ends):
-            raise InputError(f"{option} takes whole numbers such as 0,1,2 or 0-4, not {text!r}")
-        low, high = map(int, ends)
-        if not low <= high < low + MOST_NUMBERS:
-            raise InputError(f"{option} has {item}; give the lower end first, and not too many")
-        found |= dict.fromkeys(range(low, high + 1))
-    return list(found)
-
-
 def _seeds(text: str) -> list[int]:
     """``"3"`` is 0, 1, 2; anything longer is a list."""
     from pdgnn.errors import InputError
 
-    found = _whole_numbers("--seeds", text)
+    found = whole_numbers("--seeds", text)
     if not text.strip().isdigit():
         return found
     if not 1 <= found[0] <= MOST_NUMBERS:

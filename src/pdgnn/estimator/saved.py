@@ -18,7 +18,6 @@ import json
 import math
 import platform
 from dataclasses import asdict
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from pdgnn.estimator.scores import Estimate
 from pdgnn.estimator.tabular import TabularModel
 from pdgnn.io.atomic import replacing_folder
 from pdgnn.io.write import check_model_folder
+from pdgnn.training.provenance import version_of
 
 if TYPE_CHECKING:
     from pdgnn.estimator.classifier import PDClassifier
@@ -96,7 +96,7 @@ def _write(clf: PDClassifier, folder: Path) -> None:
     _write_json(folder / METRICS, metrics)
     config = {
         "format": FORMAT,
-        "versions": {name: version(name) for name in VERSIONS},
+        "versions": {name: version_of(name) for name in VERSIONS},
         "python": platform.python_version(),
         "params": clf.get_params(),
         "classes": clf.classes_.tolist(),

@@ -1,1 +1,5 @@
-"""The paper's tables as data, and the runs that make them anew."""
+"""The paper's tables and figures as data, the runs that make them anew, and what comes of them."""
+
+from pdgnn.experiments.reproduction import reproduce
+
+__all__ = ["reproduce"]

@@ -17,7 +17,7 @@ from statistics import fmean
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.summary import mean_std
 
-__all__ = ["FULL", "QUICK", "Curve", "Figure1", "Plan", "figure1", "figure1_specs"]
+__all__ = ["FULL", "QUICK", "Curve", "Figure1", "Finding", "Plan", "figure1", "figure1_specs"]
 
 BASELINES = {"mlp": "MLP", "plain-gcn": "GCN", "plain-gat": "GAT"}
 SCOPED = {"plain-pd-gcn": "PD-GCN", "plain-pd-gat": "PD-GAT"}
@@ -98,6 +98,14 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """One of the paper's findings: what these numbers say of it, and whether they bear it out."""
+
+    sentence: str
+    holds: bool
+
+
+@dataclass(frozen=True)
 class Figure1:
     """Both panels."""
 
@@ -122,7 +130,17 @@ class Figure1:
         return out.getvalue()
 
     def findings(self) -> list[str]:
-        """Which of the paper's three findings these numbers bear out, each in a sentence."""
+        """What these numbers say of the paper's three findings, each in a sentence."""
+        return [found.sentence for found in self.checks()]
+
+    def checks(self) -> list[Finding]:
+        """The paper's three findings.
+
+        PD-GCN with its best γ leads at more than half of the levels of μ, and with its worst falls
+        behind both GCN and GAT at one at least. PD-GAT loses less between its best and its worst γ
+        than PD-GCN, and at its worst beats the baselines at more than half of the levels. The best
+        γ of one layer and μ have a rank correlation of at least 0.5.
+        """
         return [_finding_best(self), _finding_robust(self), _finding_dial(self)]
 
 
@@ -174,7 +192,7 @@ def _curve(
     )
 
 
-def _finding_best(figure: Figure1) -> str:
+def _finding_best(figure: Figure1) -> Finding:
     """PD-GCN with the best γ beats all others; with the worst it falls below the baselines."""
     by_name = {c.name: c for c in figure.by_homophily}
     best, worst = by_name["PD-GCN, best γ"], by_name["PD-GCN, worst γ"]
@@ -183,13 +201,14 @@ def _finding_best(figure: Figure1) -> str:
     gnns = [by_name["GCN"], by_name["GAT"]]
     behind = sum(m < min(o.mean[i] for o in gnns) for i, m in enumerate(worst.mean))
     n = len(best.x)
-    return (
+    sentence = (
         f"PD-GCN with its best γ leads at {ahead} of {n} levels of homophily (the paper: overall); "
         f"with its worst it falls behind both GCN and GAT at {behind} of {n}."
     )
+    return Finding(sentence, 2 * ahead > n and behind > 0)
 
 
-def _finding_robust(figure: Figure1) -> str:
+def _finding_robust(figure: Figure1) -> Finding:
     """PD-GAT depends little on γ, and beats the baselines even at its worst."""
     by_name = {c.name: c for c in figure.by_homophily}
     spread = {
@@ -204,27 +223,30 @@ def _finding_robust(figure: Figure1) -> str:
     worst = by_name["PD-GAT, worst γ"]
     baselines = [by_name[name] for name in BASELINES.values()]
     ahead = sum(all(m >= o.mean[i] for o in baselines) for i, m in enumerate(worst.mean))
-    return (
+    sentence = (
         f"Between best and worst γ lie {spread['PD-GAT']:.1f} points for PD-GAT and "
         f"{spread['PD-GCN']:.1f} for PD-GCN on average; PD-GAT at its worst still beats all "
         f"baselines at {ahead} of {len(worst.x)} levels (the paper: at all)."
     )
+    return Finding(sentence, spread["PD-GAT"] < spread["PD-GCN"] and 2 * ahead > len(worst.x))
 
 
-def _finding_dial(figure: Figure1) -> str:
+def _finding_dial(figure: Figure1) -> Finding:
     """The best γ falls with μ."""
     from scipy.stats import spearmanr
 
     mus, gammas = zip(*sorted(figure.best_gamma.items()), strict=True)
     listed = ", ".join(f"{g:g}" for g in gammas)
     if len(set(gammas)) == 1:
-        return f"The best γ of the one-layer PD-GCN is {gammas[0]:g} at every μ: no dial here."
+        sentence = f"The best γ of the one-layer PD-GCN is {gammas[0]:g} at every μ: no dial here."
+        return Finding(sentence, False)
     rank = float(spearmanr(mus, gammas).statistic)
-    return (
+    sentence = (
         f"The best γ of the one-layer PD-GCN is {listed} for μ = "
         f"{', '.join(f'{mu:g}' for mu in mus)}: rank correlation {rank:.2f} "
         "(the paper: the smaller μ, the smaller the best γ)."
     )
+    return Finding(sentence, rank >= 0.5)
 
 
 def _blank(value: float | None) -> str:

@@ -42,17 +42,17 @@ class Tried:
     scopes: tuple[tuple[float, float], ...] = ()
     """The (α, γ) that this stands for, its own first: those with the same rewired graph."""
 
-    @property
+    @cached_property
     def val_mean(self) -> float:
         """Mean of the best validation scores."""
         return mean_std(self.val)[0]
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean of the test scores."""
         return mean_std(self.test)[0]
 
-    @property
+    @cached_property
     def std(self) -> float:
         """Standard deviation of the test scores (ddof 1); nan of one split."""
         return mean_std(self.test)[1]

@@ -1,69 +1,18 @@
-"""What made a result: the machine, the versions, the command, the date and the seconds."""
+"""Results as rows of JSON files: the machine, the versions, the command, the date, the seconds."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from pdgnn.errors import InputError
 from pdgnn.io.atomic import replacing
+from pdgnn.training.provenance import PACKAGES, Row, call, machine
 
 __all__ = ["PACKAGES", "Row", "call", "machine", "read_rows", "recorded", "write_rows"]
-
-Row = dict[str, Any]
-PACKAGES = ("pdgnn", "torch", "torch-geometric", "triton", "numba", "numpy", "scipy")
-"""Those that training depends on."""
-
-
-def machine(packages: Sequence[str] = PACKAGES) -> Row:
-    """The processors, and the versions of Python and of these packages.
-
-    >>> sorted(machine(["numpy"]))
-    ['machine', 'python', 'versions']
-    """
-    import torch
-
-    processor = f"{os.cpu_count()} cores, {_processor_name()}"
-    if torch.cuda.is_available():
-        processor += f", {torch.cuda.get_device_name()}"
-    versions = {name: _version(name) for name in packages}
-    return {"machine": processor, "python": platform.python_version(), "versions": versions}
-
-
-def _processor_name() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        if name == "pdgnn":
-            from pdgnn import __version__
-
-            return f"{__version__}, from source"
-        return "not installed"
-
-
-def call(command: str, device: str) -> Row:
-    """What is called, when, and where it computes.
-
-    >>> sorted(call("pdgnn train cora", "cpu"))
-    ['command', 'date', 'device']
-    """
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"command": command, "date": date, "device": device}
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -1,221 +1,347 @@
-"""The paper's tables made anew: the runs of each cell, published and own scores side by side."""
+"""The paper's experiments made anew: a plan, the runs, and the table with the published values."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from pdgnn.errors import InputError
-from pdgnn.experiments.paper import cell, scope
-from pdgnn.models import MODELS
-from pdgnn.training.checkpoint import RunFolder, read_results
+from pdgnn.experiments.catalog import find_experiment
+from pdgnn.experiments.figure1 import FULL, Figure1, figure1, figure1_specs
+from pdgnn.experiments.gather import Counts, gather
+from pdgnn.experiments.grid import Setting, check_search, row_settings
+from pdgnn.experiments.means import Means, TimeUpError, Until
+from pdgnn.experiments.outcome import FactTable, Row, ScoreTable
+from pdgnn.experiments.request import Request
+from pdgnn.experiments.scopes import Classes, Scope, rewired_classes
+from pdgnn.models import Model, find_model
+from pdgnn.training.engines import Engine
+from pdgnn.training.loop import Progress
+from pdgnn.training.provenance import call, machine
 from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.summary import mean_std
+from pdgnn.training.stages import Staged, usual_stages
+from pdgnn.training.store import StoredRun, read_runs
+from pdgnn.training.task import Task
+from pdgnn.training.trainer import train
 
-__all__ = [
-    "Cell",
-    "Score",
-    "cell_specs",
-    "finished_specs",
-    "markdown",
-    "merge_results",
-    "paper_plan",
-    "score",
-]
+if TYPE_CHECKING:
+    from pdgnn.training.trackers import Tracker
 
-REWIRED = " (rewired)"
-PD_GATS = ("PD-GAT", "PD-GAT (rewired)", "PD-GAT-sep", "PD-GAT-sep (rewired)")
-REWIRED_BASELINES = ("GCN (rewired)", "GAT (rewired)")
-MODEL_LABELS = (
-    *("GCN", "SAGE", "GAT", "GAT-sep", "GT", "GT-sep", "ResNet"),
-    *(*REWIRED_BASELINES, "PD-GCN", *PD_GATS),
-)
+__all__ = ["CellSearch", "Reproduction", "reproduce"]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A model, named as in the paper, on a dataset at a depth."""
+@dataclass
+class CellSearch:
+    """The search of a row on a dataset."""
 
-    model: str
+    row: Row
     dataset: str
-    depth: int
+    settings: list[Setting]
+    staged: Staged
+
+    def counts(self, done: Callable[[list[RunSpec]], int]) -> Counts:
+        """How far it is; of stages that were not begun, the most that there can be."""
+        begun = self.staged.begun()
+        later = sum(runs for runs, _ in self.staged.most_runs()[1:])
+        return Counts(len(self.settings), done(begun), len(begun) + later)
 
 
-@dataclass(frozen=True)
-class Score:
-    """Of a cell, in percent: mean and std (ddof 1) of the test scores, mean validation score."""
+class Reproduction:
+    """A table of scores in the making.
 
-    mean: float
-    std: float  # nan of a single run
-    val: float
-    runs: int
-
-
-def paper_plan() -> list[Cell]:
-    """What is made anew of the paper's tables, the cheap graphs first."""
-    small = ("chameleon-filtered", "squirrel-filtered")
-    plan = [Cell(m, name, depth) for name in small for depth in (2, 3) for m in MODEL_LABELS]
-    plan += [Cell(m, "minesweeper", 5) for m in MODEL_LABELS]
-    heavy = ("GCN", "GAT", *REWIRED_BASELINES, "PD-GCN", *PD_GATS)
-    return plan + [Cell(m, "tolokers", 3) for m in heavy]
-
-
-def cell_specs(
-    model: str,
-    dataset: str,
-    depth: int,
-    *,
-    splits: Iterable[int] = range(10),
-    steps: int = 1000,
-    seed: int | None = None,
-    precision: str = "float32",
-) -> list[RunSpec]:
-    """The runs of a cell, one for each split, with the α and γ that the paper has for it.
-
-    `model` is a name of the paper's tables. A run's seed is its split's number, unless `seed` is
-    given for all.
-
-    >>> spec = cell_specs("PD-GAT-sep (rewired)", "minesweeper", 5)[7]
-    >>> spec.model, spec.rewired, spec.alpha, spec.gamma, spec.split, spec.seed
-    ('pd-gat-sep', True, 0.0, 0.3, 7, 7)
+    Datasets are opened when they are asked for, and stay open. One that is not there is left out
+    and told of, unless it was asked for by name.
     """
-    key, rewired = _model_key(model), model.endswith(REWIRED)
-    alpha, gamma = 1.0, 1.0
-    if rewired or "gamma" in MODELS[key].uses:
-        tuned = scope(model, dataset)
-        if tuned is None:
-            raise InputError(
-                f"the paper has no α and γ for {model} on {dataset}; choose your own in a RunSpec"
+
+    def __init__(self, request: Request, means: Means | None = None) -> None:
+        self.request, self.means = request, means or Means()
+        self._engine = self.means.found_engine()
+        self.results: dict[str, RunResult] = {}  # of this process, by key
+        self.tasks: dict[str, Task] = {}
+        self.cells: dict[str, list[CellSearch]] = {}  # by dataset
+        self._classes: dict[str, Classes] = {}
+        self._tracker: Tracker | None = None
+
+    # --- what there is to do ----------------------------------------------------------------------
+
+    def searches(self, dataset: str) -> list[CellSearch]:
+        """The searches of all rows on a dataset; none if it is not there."""
+        if dataset not in self.cells:
+            task = self._open(dataset)
+            found = (
+                []
+                if task is None
+                else [self._cell(row, dataset) for row in self.request.trained_rows]
             )
-        alpha, gamma = tuned
-    return [
-        RunSpec(
-            dataset=dataset,
-            model=key,
-            depth=depth,
-            split=split,
-            seed=split if seed is None else seed,
-            alpha=alpha,
-            gamma=gamma,
-            rewired=rewired,
-            steps=steps,
-            precision=precision,
+            self.cells[dataset] = [cell for cell in found if cell is not None]
+        return self.cells[dataset]
+
+    def _open(self, dataset: str) -> Task | None:
+        try:
+            self.tasks[dataset] = Task.open(dataset, self.request.root)
+        except (InputError, OSError) as e:
+            if self.request.datasets is not None:
+                raise
+            self.means.say(f"{dataset} is left out: {e}")
+            return None
+        return self.tasks[dataset]
+
+    def _cell(self, row: Row, dataset: str) -> CellSearch | None:
+        request = self.request
+        settings = row_settings(
+            row,
+            request.base(dataset),
+            find_model(row.model, request.models),
+            request.search,
+            classes=partial(self._rewired, dataset),
         )
-        for split in splits
-    ]
+        if not settings:
+            self.means.say(
+                f"{row.label} on {dataset} stays empty: the paper does not say its (α, γ); a "
+                "coarse or full search finds them"
+            )
+            return None
+        stages = usual_stages(len(settings), exhaustive=request.exhaustive)
+        staged = Staged(settings, stages, request.splits_of(self.tasks[dataset]))
+        return CellSearch(row, dataset, settings, staged)
+
+    def _rewired(self, dataset: str, scopes: Sequence[Scope]) -> Classes:
+        found = rewired_classes(self.tasks[dataset], scopes)
+        if len(found) > len(self._classes.get(dataset, {})):
+            self._classes[dataset] = found
+        return found
+
+    # --- the work ---------------------------------------------------------------------------------
+
+    def run(self) -> bool:
+        """Train what is missing, dataset by dataset; False if the minutes were over before."""
+        engine = self._engine
+        self._tracker = self.means.found_tracker()
+        if self.means.minutes is not None:
+            engine = Until(engine, time.monotonic() + 60 * self.means.minutes)
+        about = machine() | call(self.means.command or self._call(), self.means.device)
+        try:
+            for dataset in self.request.all_datasets:
+                for batch in self._batches(self.searches(dataset)):
+                    self._search(batch, engine, about)
+        except TimeUpError:
+            return False
+        finally:
+            if self._tracker is not None:
+                self._tracker.close()
+        return True
+
+    def _call(self) -> str:
+        r = self.request
+        return f"reproduce({r.name!r}, search={r.search.value!r}, steps={r.steps})"
+
+    def _batches(self, cells: list[CellSearch]) -> list[list[CellSearch]]:
+        """What is searched side by side: all rows, or one after the other if time is short."""
+        if self.means.minutes is None:
+            return [cells] if cells else []
+        found: dict[tuple[str, bool], list[CellSearch]] = {}
+        for cell in cells:
+            found.setdefault((cell.row.model, cell.row.rewired), []).append(cell)
+        return list(found.values())
+
+    def _search(self, cells: list[CellSearch], engine: Engine, about: Mapping[str, Any]) -> None:
+        """All stages of these; the shorter searches begin later, and all end together."""
+        stages = max(cell.staged.left for cell in cells)
+        for left in range(stages, 0, -1):
+            active = [cell for cell in cells if cell.staged.left == left]
+            specs = {spec.key: spec for cell in active for spec in cell.staged.specs()}
+            self.means.say(_stage_text(active, f"stage {stages - left + 1} of {stages}", specs))
+            self._train(list(specs.values()), engine, about, curves=left == 1)
+            for cell in active:
+                cell.staged.advance(self.results)
+
+    def _train(
+        self, specs: list[RunSpec], engine: Engine, about: Mapping[str, Any], *, curves: bool
+    ) -> None:
+        means = self.means
+        found = train(
+            specs,
+            models=self.request.models,
+            tasks=self.tasks,
+            device=means.device,
+            store=means.store,
+            engine=engine,
+            tracker=self._tracker,
+            provenance=about,
+            curves=curves and means.curves,
+            most_runs=means.most_runs,
+            recompute=means.recompute,
+            save_seconds=means.save_seconds,
+            progress=means.progress,
+        )
+        self.results |= {spec.key: r for spec, r in zip(specs, found, strict=True)}
+
+    # --- what came of it --------------------------------------------------------------------------
+
+    def table(self) -> ScoreTable:
+        """The table of all that is finished, in this process or in the store."""
+        request, runs = self.request, self._runs()
+        done = {(run.result.spec.dataset, run.result.spec.key) for run in runs}
+
+        def finished(specs: list[RunSpec]) -> int:
+            return sum((spec.dataset, spec.key) in done for spec in specs)
+
+        return gather(
+            request.name,
+            runs,
+            steps=request.steps,
+            splits={name: request.splits_of(task) for name, task in self.tasks.items()}
+            if request.splits is None
+            else request.splits,
+            width=request.width,
+            rows=request.shown_rows,
+            datasets=request.all_datasets,
+            classes=self._classes,
+            metrics={name: task.metric for name, task in self.tasks.items()},
+            counts={
+                (cell.row.label, cell.dataset): cell.counts(finished)
+                for cells in self.cells.values()
+                for cell in cells
+            },
+        )
+
+    def _runs(self) -> list[StoredRun]:
+        """Of the data at hand, where it was opened."""
+        if self.means.store is None:
+            return [
+                StoredRun(r, self.tasks[r.spec.dataset].fingerprint(), None, "")
+                for r in self.results.values()
+            ]
+        runs, _ = read_runs(self.means.store)
+        data = {name: task.fingerprint() for name, task in self.tasks.items()}
+        return [r for r in runs if data.get(r.result.spec.dataset, r.data) == r.data]
 
 
-def score(specs: Sequence[RunSpec], results: Mapping[str, RunResult]) -> Score | None:
-    """What those of `specs` that are finished came to; `results` by the key of their spec."""
-    found = [results[spec.key] for spec in specs if spec.key in results]
-    if not found:
-        return None
-    mean, std = mean_std(100 * r.test for r in found)
-    return Score(mean, std, mean_std(100 * r.val for r in found)[0], len(found))
+def _stage_text(cells: list[CellSearch], stage: str, specs: Mapping[str, RunSpec]) -> str:
+    labels = ", ".join(cell.row.label for cell in cells)
+    settings = sum(len(cell.staged.alive) for cell in cells)
+    steps = max((spec.steps for spec in specs.values()), default=0)
+    return (
+        f"{cells[0].dataset}, {stage}: {settings} settings of {labels}; {len(specs)} runs of "
+        f"{steps} steps"
+    )
 
 
-def markdown(
-    cells: Sequence[Cell],
-    results: Mapping[str, RunResult],
+def reproduce(
+    name: str,
     *,
-    specs_of: Callable[[Cell], Sequence[RunSpec]] | None = None,
-) -> str:
-    """Published and own scores as a Markdown table, a line for each dataset and model.
+    models: Mapping[str, Model] | None = None,
+    rows: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    splits: Sequence[int] | None = None,
+    steps: int = 1000,
+    search: str = "published",
+    exhaustive: bool = False,
+    width: int = 512,
+    device: str = "cpu",
+    precision: str = "float32",
+    store: str | PathLike[str] | None = None,
+    engine: str | Engine | None = None,
+    workers: int = 1,
+    address: str | None = None,
+    tracker: str | Tracker | None = None,
+    minutes: float | None = None,
+    most_runs: int | None = None,
+    curves: bool = False,
+    root: str | PathLike[str] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> ScoreTable | FactTable | Figure1:
+    """Make a table or figure of the paper anew; what `store` has already is not trained again.
 
-    `specs_of` says which runs a cell has; default :func:`cell_specs`. A cell whose runs are not all
-    finished says how many are, and takes no part in the choice of the depth; one that was not run
-    in float32 says what in.
+    Depth and (α, γ) are searched for by successive halving (:mod:`pdgnn.training.stages`): all
+    settings on few splits and steps, the best on all splits and to the end.
+
+    Args:
+        name: One of :data:`~pdgnn.experiments.catalog.EXPERIMENTS`. The facts ("datasets",
+            "homophily", "hyperparameters") train nothing; "figure1" takes its own settings.
+        models: The user's own models, each a row; one that uses α or γ is searched like ours.
+        rows: Which rows are trained and shown; default: all. An empty list trains the user's own
+            alone, and shows all.
+        datasets: Names of the experiment's, or whatever else :class:`Task.open
+            <pdgnn.training.Task>` opens; default: all of the experiment that are there.
+        splits: Default: the first ten.
+        steps: Of a run that is trained to the end.
+        search: ``"published"`` (the paper's (α, γ)), ``"coarse"`` (25 of them and the paper's) or
+            ``"full"`` (all 121); five depths each.
+        exhaustive: Whether to train every setting to the end.
+        width: Of the layers; 512 in the paper.
+        device: ``"cpu"`` or ``"cuda"``.
+        precision: As of a :class:`~pdgnn.training.RunSpec`.
+        store: The file that keeps finished runs; default: none.
+        engine: ``"here"``, ``"processes"`` or ``"ray"``, or an engine.
+        workers: Processes; see :func:`pdgnn.training.engines.find_engine`.
+        address: Of a Ray cluster.
+        tracker: ``"tensorboard:FOLDER"``, ``"mlflow:URI"``, or a tracker.
+        minutes: Begin no group of runs after so many; rows are then searched one after the other.
+        most_runs: The most runs to train at once; see :func:`~pdgnn.training.train`.
+        curves: Whether to keep the curves of the runs that are trained to the end; those that were
+            finished without are trained again.
+        root: The folder of the datasets.
+        progress: As for :func:`~pdgnn.training.train`.
+        tell: Called with a line about each stage, and about what is left out.
     """
-    depths = sorted({c.depth for c in cells})
-    heads = ["dataset", "model", "published", *(f"depth {d}" for d in depths)]
-    heads += ["by validation", "within one std"]
-    lines = [heads, ["---"] * len(heads)]
-    for dataset, model in dict.fromkeys((c.dataset, c.model) for c in cells):
-        own, complete = dict[int, str](), dict[int, Score]()
-        for c in (c for c in cells if (c.dataset, c.model) == (dataset, model)):
-            specs = (specs_of or _default_specs)(c)
-            found = score(specs, results)
-            if found is not None:
-                own[c.depth] = shown(found, len(specs)) + _precision_mark(specs[0])
-                if found.runs == len(specs):
-                    complete[c.depth] = found
-        paper = cell(model, dataset)
-        line = [dataset, model, "" if paper is None else f"{paper[0]:.2f} ± {paper[1]:.2f}"]
-        line += [own.get(depth, "") for depth in depths]
-        lines.append(line + _verdict(complete, paper))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    means = Means(
+        device=device,
+        store=store,
+        engine=engine,
+        workers=workers,
+        address=address,
+        tracker=tracker,
+        minutes=minutes,
+        most_runs=most_runs,
+        curves=curves,
+        progress=progress,
+        tell=tell,
+    )
+    kind = find_experiment(name).kind
+    if kind == "facts":
+        return _facts(name, means, root)
+    if kind == "figure":
+        return _figure1(means, root)
+    request = Request(
+        name=name,
+        models=models or {},
+        rows=rows,
+        datasets=datasets,
+        splits=splits,
+        steps=steps,
+        search=check_search(search),
+        exhaustive=exhaustive,
+        width=width,
+        precision=precision,
+        root=root,
+    )
+    work = Reproduction(request, means)
+    work.run()
+    return work.table()
 
 
-def shown(found: Score, wanted: int) -> str:
-    """Mean ± std, and how many runs it is of where some are missing."""
-    spread = "" if math.isnan(found.std) else f" ± {found.std:.2f}"
-    part = "" if found.runs == wanted else f" ({found.runs} of {wanted})"
-    return f"{found.mean:.2f}{spread}{part}"
+def _facts(name: str, means: Means, root: str | PathLike[str] | None) -> FactTable:
+    from pdgnn.experiments.facts import fact_table
+
+    runs = [] if means.store is None else read_runs(means.store)[0]
+    return fact_table(name, root=root, runs=runs)
 
 
-def finished_specs(
-    c: Cell, results: Mapping[str, RunResult], *, steps: int = 1000
-) -> list[RunSpec]:
-    """The runs of a cell in float32, or in the nearest precision that all of them are finished in.
-
-    >>> finished_specs(Cell("GCN", "minesweeper", 5), {})[0].precision
-    'float32'
-    """
-    for precision in ("float32", "tf32", "bfloat16"):
-        specs = cell_specs(c.model, c.dataset, c.depth, steps=steps, precision=precision)
-        if all(spec.key in results for spec in specs):
-            return specs
-    return cell_specs(c.model, c.dataset, c.depth, steps=steps)
-
-
-def _precision_mark(spec: RunSpec) -> str:
-    return "" if spec.precision == "float32" else f" ({spec.precision})"
-
-
-def merge_results(folder: RunFolder, file: str | Path) -> int:
-    """Add the finished runs of another results.jsonl that `folder` does not have; how many.
-
-    Where the tasks.json of those runs lies beside it, their datasets must be those of `folder`.
-    """
-    path = Path(file)
-    found = read_results(path)
-    with folder.held():
-        tasks = path.with_name("tasks.json")
-        if tasks.exists():
-            folder.check_tasks(json.loads(tasks.read_text(encoding="utf-8")))
-        known = folder.results()
-        new = {r.spec.key: r for r in found if r.spec.key not in known}
-        if new:
-            folder.add_results(new.values())
-    return len(new)
-
-
-def _model_key(label: str) -> str:
-    keys = {str(model.name): key for key, model in MODELS.items()}
-    name = label.removesuffix(REWIRED)
-    if name not in keys:
-        raise InputError(
-            f"unknown model {label!r}; choose one of {', '.join(keys)}, or one of them{REWIRED}"
-        )
-    return keys[name]
-
-
-def _default_specs(c: Cell) -> list[RunSpec]:
-    return cell_specs(c.model, c.dataset, c.depth)
-
-
-def _verdict(complete: dict[int, Score], paper: tuple[float, float] | None) -> list[str]:
-    """The depth with the best mean validation score, and how it compares with the paper."""
-    able = {depth: s for depth, s in complete.items() if not math.isnan(s.val)}
-    if not able:
-        return ["", ""]
-    depth = max(able, key=lambda d: able[d].val)
-    best = able[depth]
-    chosen = f"{best.mean:.2f} (depth {depth})"
-    if paper is None:
-        return [chosen, ""]
-    off = best.mean - paper[0]
-    return [chosen, "yes" if abs(off) <= paper[1] else f"no, {off:+.2f}"]
+def _figure1(means: Means, root: str | PathLike[str] | None) -> Figure1:
+    about = machine() | call(means.command or "reproduce('figure1')", means.device)
+    found = train(
+        figure1_specs(),
+        root=root,
+        device=means.device,
+        store=means.store,
+        engine=means.found_engine(),
+        provenance=about,
+        progress=means.progress,
+    )
+    return figure1(found, FULL)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pdgnn.errors import InputError
 
-__all__ = ["open_lock", "replacing", "replacing_folder"]
+__all__ = ["is_locked", "open_lock", "replacing", "replacing_folder"]
 
 
 @contextmanager
@@ -99,6 +99,30 @@ def open_lock(path: Path, *, busy: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock file `path` now; a process that has ended holds none.
+
+    On a system or a file system without locks, nobody seems to.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open_lock(Path(folder, ".lock"), busy="in use"):
+    ...         held = is_locked(Path(folder, ".lock"))
+    ...     held, is_locked(Path(folder, ".lock")), is_locked(Path(folder, "none"))
+    (True, False, False)
+    """
+    if path.is_symlink() or not path.exists():
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except OSError:
+        return False
+    try:
+        return not _locked(descriptor, shared=True)  # several may look at once
+    finally:
+        os.close(descriptor)
+
+
 def _opened_lock(path: Path) -> int:
     if path.is_symlink():
         raise InputError(f"{path} is a symbolic link, which a lock must not be; delete the link")
@@ -115,14 +139,14 @@ def _opened_lock(path: Path) -> int:
     return descriptor
 
 
-def _locked(descriptor: int) -> bool:
+def _locked(descriptor: int, *, shared: bool = False) -> bool:
     """Whether nobody else has the lock, as far as the system knows locks."""
     try:
         import fcntl
     except ImportError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks

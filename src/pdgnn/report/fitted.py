@@ -11,18 +11,14 @@ For tests and scripts the page says what it shows in the ``data-`` attributes of
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Callable
 from html import escape
-from importlib.resources import files
 from typing import Any
 
-from pdgnn import __version__
 from pdgnn.report.fitted_charts import percent, text
 from pdgnn.report.fitted_facts import Facts, gather
 from pdgnn.report.fitted_sections import estimate, graph, leaderboard, map_and_node, mistakes, scope
+from pdgnn.report.shell import html_page
 
 __all__ = ["fitted_page"]
 
@@ -42,42 +38,15 @@ def fitted_page(clf: Any, *, title: str | None = None) -> str:
     `title` defaults to the name of the table that was fitted.
     """
     facts = gather(clf)
-    name = facts.name if title is None else title
-    style, script = _asset("fitted.css"), _asset("fitted.js")
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-        f"script-src 'sha256-{_digest(script)}'"
+    return html_page(
+        title=facts.name if title is None else title,
+        kind="A fitted classifier",
+        lead=_lead(facts),
+        sections={key: (heading, write(facts)) for key, (heading, write) in SECTIONS.items()},
+        styles=["fitted.css"],
+        scripts=["fitted.js"],
+        data=facts.data,
     )
-    links = "".join(f'<a href="#{key}">{title}</a>' for key, (title, _) in SECTIONS.items())
-    body = "".join(
-        f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{heading}</h2>'
-        f"{write(facts)}</section>"
-        for key, (heading, write) in SECTIONS.items()
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{text(name)} - pdgnn</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<div><p class="quiet">A fitted classifier</p><h1>{text(name)}</h1></div>
-<button id="theme" type="button" aria-label="Light or dark">◐</button>
-</header>
-<p class="lead">{_lead(facts)}</p>
-<nav aria-label="Sections">{links}</nav>
-<main>{body}</main>
-<footer><p>Made by pdgnn {text(__version__)}. This file needs no network.</p></footer>
-<script type="application/json" id="data">{embedded(facts.data)}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
 
 
 def _lead(facts: Facts) -> str:
@@ -86,24 +55,3 @@ def _lead(facts: Facts) -> str:
         f"<b>{text(facts.model)}</b> reaches <b>{percent(e.score)}</b> {escape(facts.metric)} on "
         f"nodes that took no part in choosing it (interval {percent(e.low)} to {percent(e.high)})."
     )
-
-
-def embedded(data: Any) -> str:
-    """JSON that may stand inside a ``<script>``: ASCII, without ``<``, ``>`` and ``&``.
-
-    >>> embedded({"id": "</script>&\\u2028"})
-    '{"id":"\\\\u003c/script\\\\u003e\\\\u0026\\\\u2028"}'
-    """
-    written = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&":
-        written = written.replace(sign, f"\\u{ord(sign):04x}")
-    return written
-
-
-def _asset(name: str) -> str:
-    return files("pdgnn.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _digest(script: str) -> str:
-    """What the content security policy knows the page's only script by."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

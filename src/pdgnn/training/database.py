@@ -80,6 +80,8 @@ def open_database(path: Path, *, create: bool = True) -> sqlite3.Connection:
     Transactions are up to the caller. WAL: readers and one writer do not wait for each other; on a
     file system that does not support it, they do.
     """
+    if "\0" in str(path):
+        raise InputError(f"no file can have the name {str(path)!r}; name another")
     if _is_new(path, create=create):
         with errors_of(path):
             _connect(path, "rwc").close()
@@ -110,6 +112,9 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             if _name(e) not in ("SQLITE_CANTOPEN", "SQLITE_READONLY_DIRECTORY"):
                 raise
             db = _connect(path, "ro&immutable=1")  # no place for the files that WAL needs
+        except BaseException:
+            db.close()
+            raise
     return db
 
 

@@ -195,8 +195,7 @@ class Store:
         """
         keys, granted, living = list(wanted), set(), {owner: True}
         with self.transaction(durable=False) as db:
-            chosen = self._chosen("SELECT data, key, owner FROM claims", keys)
-            taken = {(row["data"], row["key"]): row["owner"] for row in chosen}
+            taken = self.claims(keys)
             open_ = keys if again else self.missing(keys)
             for key in open_:
                 other = taken.get(key, owner)
@@ -207,6 +206,11 @@ class Store:
             said = "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)"
             db.executemany(said, [(*key, owner) for key in granted])
         return granted
+
+    def claims(self, wanted: Iterable[Key]) -> dict[Key, str]:
+        """The owners of those `wanted` that are claimed, alive or not."""
+        chosen = self._chosen("SELECT data, key, owner FROM claims", wanted)
+        return {(row["data"], row["key"]): row["owner"] for row in chosen}
 
     def release(self, owner: str, keys: Collection[Key] | None = None) -> None:
         """Drop the claims of this owner, or those on `keys`."""

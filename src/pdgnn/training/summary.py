@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pdgnn.errors import InputError
 from pdgnn.training.spec import RunResult, RunSpec
 
 __all__ = ["Summary", "chosen", "mean_std", "summarize", "to_arrow"]
@@ -106,7 +104,8 @@ NUMBERS = ("val", "test", "step", "steps_run", "seconds", "diverged_at")
 def to_arrow(results: Iterable[RunResult] | str | PathLike[str]) -> Any:
     """Finished runs as a flat `pyarrow.Table`: a column for each setting, option and number.
 
-    `results` are what :func:`~pdgnn.training.train` returned, or the folder that it kept them in.
+    `results` are what :func:`~pdgnn.training.train` returned, or the folder or store that it kept
+    them in.
     The options of a model have a column each, null for runs of other models, and called
     ``option.NAME`` where a setting has that name. Scores that are not there are null.
 
@@ -118,12 +117,9 @@ def to_arrow(results: Iterable[RunResult] | str | PathLike[str]) -> Any:
     import pyarrow as pa
 
     if isinstance(results, str | PathLike):
-        from pdgnn.training.checkpoint import read_results
+        from pdgnn.training.store import read_runs
 
-        file = Path(results) / "results.jsonl"
-        if not file.exists():
-            raise InputError(f"{results} holds no results.jsonl; name a folder of finished runs")
-        results = read_results(file)
+        results = [run.result for run in read_runs(results)[0]]
     runs = list(results)
     names = [f.name for f in fields(RunSpec) if f.name not in ("options", "defaults")]
     columns: dict[str, Any] = {n: [getattr(r.spec, n) for r in runs] for n in names}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,7 +19,7 @@ from pdgnn.training.engines.here import Here
 from pdgnn.training.engines.processes import Processes
 from pdgnn.training.group import KEEPS
 from pdgnn.training.inputs import InputCache
-from pdgnn.training.ledger import Ledger
+from pdgnn.training.ledger import Ledger, RunTracker
 from pdgnn.training.loop import Progress
 from pdgnn.training.share import Settings, by_shape
 from pdgnn.training.spec import RunResult, RunSpec, resolved
@@ -37,7 +37,8 @@ def train(
     device: str | torch.device = "cpu",
     keep: Sequence[str] = (),
     curves: bool = False,
-    folder: str | Path | None = None,
+    folder: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | None = None,
     save_seconds: float = 60.0,
     most_runs: int | None = None,
     capture: bool = True,
@@ -45,6 +46,8 @@ def train(
     workers: int = 1,
     engine: Engine | None = None,
     progress: Callable[[Progress], None] | None = None,
+    tracker: RunTracker | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> list[RunResult]:
     """Train every run of `specs` and return a result for each, in their order.
 
@@ -65,6 +68,12 @@ def train(
         curves: Whether results carry loss and scores of every step.
         folder: Where finished runs and, every `save_seconds`, the state of the others are kept; a
             training that was stopped goes on from there when it is called again.
+        store: A file to keep finished runs in instead (:class:`~pdgnn.training.store.Store`), for
+            many trainings: runs are known by their spec and the contents of their data. The states
+            of the others are in the folder ``FILE-states`` beside it. Several processes of one
+            machine that are given the same store, or the same folder, share the work: each takes
+            what no other has, and waits for what the others have at the end. What a process that
+            was killed had, another takes over.
         save_seconds: See `folder`.
         most_runs: The most runs to train at once; default: as many as fit on a GPU, 1 on a CPU.
             With 1, vmap is not used at all.
@@ -81,9 +90,12 @@ def train(
         engine: Who trains the runs (:mod:`pdgnn.training.engines`); default: this process, or so
             many `workers`.
         progress: Called now and then; with workers, of all runs that are under way.
+        tracker: Told of each run that is finished (:mod:`pdgnn.training.trackers`).
+        provenance: Facts about this training that `folder` or `store` keeps with its runs; default:
+            the machine, the versions, the command, the device and the date.
     """
     settings = Settings(
-        check_device(device, what="runs train"),
+        check_device(device, what="runs train", elsewhere=getattr(engine, "elsewhere", False)),
         curves=curves,
         keep=check_keep(keep),
         save_seconds=check_number("save_seconds", save_seconds),
@@ -95,11 +107,29 @@ def train(
     plain = [resolved(spec, find_model(spec.model, own)) for spec in specs]
     wanted = {spec.key: spec for spec in plain}
     inputs = InputCache(open_tasks(plain, tasks or {}, root), own)
-    kept = None if folder is None else RunFolder(folder)
-    ledger = Ledger(wanted, kept, progress)
-    with nullcontext() if kept is None else kept.held():
-        _train(inputs, settings, ledger, engine or (Processes(workers) if workers > 1 else Here()))
+    engine = engine or (Processes(workers) if workers > 1 else Here())
+    with _kept(folder, store) as kept:
+        ledger = Ledger(wanted, kept, progress, tracker=tracker, provenance=provenance)
+        _train(inputs, settings, ledger, engine)
     return [_as_asked(ledger.results[spec.key], spec) for spec in plain]
+
+
+@contextmanager
+def _kept(
+    folder: str | PathLike[str] | None, store: str | PathLike[str] | None
+) -> Iterator[RunFolder | None]:
+    """Where runs are kept, for as long as they train."""
+    if folder is not None and store is not None:
+        raise InputError("runs are kept in a folder or in a store; give one of them")
+    if store is not None:
+        kept = RunFolder.beside(store)
+    elif folder is not None:
+        kept = RunFolder(folder)
+    else:
+        yield None
+        return
+    with kept, kept.held():
+        yield kept
 
 
 def _as_asked(result: RunResult, spec: RunSpec) -> RunResult:
@@ -133,11 +163,16 @@ def open_tasks(
 
 
 def _train(inputs: InputCache, settings: Settings, ledger: Ledger, engine: Engine) -> None:
-    """Have every run of the ledger trained."""
+    """Have every run of the ledger trained, here or by others that share the work."""
     begun = ledger.begin(inputs, settings)
-    if pending := ledger.pending():
-        shares = _shares(pending, inputs, settings)
-        engine.train(Job(shares, inputs, settings, ledger, begun))
+    while ledger.pending():
+        free = ledger.free()
+        if not free:
+            ledger.wait()
+            continue
+        engine.train(Job(_shares(free, inputs, settings), inputs, settings, ledger, begun))
+        if ledger.taken:
+            raise RuntimeError(f"the engine has not finished {len(ledger.taken)} runs that it took")
 
 
 def _shares(specs: list[RunSpec], inputs: InputCache, settings: Settings) -> list[list[RunSpec]]:

@@ -1,6 +1,5 @@
-/* The theme, the map that moves with gamma, and the search for a node.
+/* The map that moves with gamma, and the search for a node.
    Text from users enters the page as text nodes only. */
-"use strict";
 (() => {
 const data = JSON.parse(document.getElementById("data").textContent);
 const nodes = data.nodes, map = data.map, detailed = nodes.top.length;
@@ -25,7 +24,6 @@ const shapeOf = (c) => (c < 0 ? 0 : Math.floor(c / data.colours.length) % SHAPES
 const className = (c) => (c < 0 ? "no label" : data.classes[c]);
 
 /* ---- theme ---- */
-const root = document.documentElement, darkly = matchMedia("(prefers-color-scheme: dark)");
 const inks = {};
 function ink(name) { /* a colour of the style sheet, as the canvas needs it */
   if (!inks[name]) {
@@ -37,22 +35,10 @@ function ink(name) { /* a colour of the style sheet, as the canvas needs it */
   }
   return inks[name];
 }
-function remembered(value) {
-  try {
-    if (value) localStorage.setItem("pdgnn-theme", value);
-    return localStorage.getItem("pdgnn-theme");
-  } catch { return null; }
-}
-function themed(choice) {
-  if (choice) root.dataset.theme = choice;
-  state.theme = root.dataset.theme || (darkly.matches ? "dark" : "light");
+themes.listen(() => {
   for (const name of Object.keys(inks)) delete inks[name];
   if (map) { legend(); draw(); }
-}
-$("theme").addEventListener("click", () => {
-  themed(remembered(state.theme === "dark" ? "light" : "dark") || (state.theme === "dark" ? "light" : "dark"));
 });
-darkly.addEventListener("change", () => themed());
 
 /* ---- map ---- */
 const canvas = $("canvas"), tip = $("tip"), count = map ? map.points.length : 0;
@@ -242,9 +228,7 @@ function startMap() {
     select(map.points[((pointOf.get(selected) ?? -1) + step + count) % count]);
   });
   new ResizeObserver(draw).observe(canvas);
-  let before;
-  addEventListener("beforeprint", () => { before = root.dataset.theme; themed("light"); });
-  addEventListener("afterprint", () => { if (before) themed(before); else { delete root.dataset.theme; themed(); } });
+  themes.lightPrint();
   state.colour = colour;
   for (let i = 0; i < 2 * count; i++) place[i] = map.xy[at][i] / 1000;
   moveTo(at);
@@ -366,7 +350,7 @@ search.addEventListener("keydown", (event) => {
 });
 
 if (map) startMap();
-themed(remembered());
+themes.start();
 if (detailed) { /* an example: a node that was to be predicted, where there is one with edges */
   const joined = (n) => nodes.count[n] > 0, all = [...Array(detailed).keys()];
   select(all.find((n) => nodes.label[n] < 0 && joined(n)) ?? all.find(joined) ?? 0);

@@ -16,39 +16,39 @@ import pickle
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any
 
-import torch
-
-from pdgnn.errors import InputError, PdgnnError, check_whole
-from pdgnn.ops import backends
+from pdgnn.errors import InputError, check_whole
 from pdgnn.training.engines import Job
-from pdgnn.training.group import Group
-from pdgnn.training.inputs import InputCache
+from pdgnn.training.engines.devices import Place, gpus_for, places, spread
+from pdgnn.training.engines.messages import (
+    Briefing,
+    Speaker,
+    hear,
+    own_rows,
+    tell_of_all,
+    worker_error,
+)
 from pdgnn.training.loop import Progress, signals_between_steps
 from pdgnn.training.share import train_share
-from pdgnn.training.spec import RunResult, RunSpec
-from pdgnn.training.state import RunState
+from pdgnn.training.spec import RunSpec
 
-__all__ = ["Processes"]
+__all__ = ["Processes", "packed"]
 
 LISTEN_SECONDS = 0.2
 """How long a signal to stop may wait while no worker has anything to say."""
 END_SECONDS = 10.0
 """How long a worker may take to end after its last word."""
-AS_THEY_ARE = (PdgnnError, OSError, MemoryError)
-"""Errors that say enough without a traceback."""
 
 
 class Processes:
-    """So many processes on this machine, of one thread each."""
+    """So many processes on this machine, of one thread each; spread over its GPUs with "cuda"."""
 
     def __init__(self, workers: int) -> None:
         self.workers = check_whole("workers", workers)
@@ -59,11 +59,12 @@ class Processes:
         Signals to stop, and errors, end each worker after its step under way; its state is kept. A
         second signal does not wait.
         """
-        workers = min(self.workers, len(job.shares))
-        pool = WorkerPool(job, _message(job, workers))
+        gpus = min(gpus_for(job.settings.device), self.workers)
+        job = replace(job, shares=spread(job.shares, job.settings, gpus))
+        pool = WorkerPool(job, packed(job))
         with signals_between_steps() as between:
             try:
-                pool.start(workers)
+                pool.start(places(job.settings.device, min(self.workers, len(job.shares))))
                 while pool.live:
                     between()
                     pool.listen()
@@ -74,16 +75,13 @@ class Processes:
                 pool.end()
 
 
-def _message(job: Job, workers: int) -> bytes:
-    """What every worker is told before its first share."""
-    inputs, ledger = job.inputs, job.ledger
-    names = {spec.dataset for specs in job.shares for spec in specs}
-    own = InputCache({name: inputs.tasks[name] for name in names}, inputs.models)
-    each = replace(job.settings, memory=job.settings.memory / max(1, workers))
+def packed(job: Job) -> bytes:
+    """What every worker is told before its first share; an error where that cannot be sent."""
+    briefing = Briefing.of(job, keeps=job.ledger.folder is not None)
     try:
-        return pickle.dumps((own, each, ledger.folder is not None, list(backends._forced)))
+        return pickle.dumps(briefing)
     except (pickle.PicklingError, AttributeError, TypeError) as e:
-        if not inputs.models:
+        if not job.inputs.models:
             raise
         raise InputError(
             f"a model cannot be sent to worker processes ({e}); give it functions that are defined "
@@ -107,8 +105,8 @@ class _Worker:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if self.spec is None:
             return InputError(
-                f"a worker process {how} before it began; a script must call train(workers=...) "
-                'under `if __name__ == "__main__":`, as each worker imports it'
+                f"a worker process {how} before it began; a script must call train with workers or "
+                'several GPUs under `if __name__ == "__main__":`, as each worker imports it'
             )
         return InputError(
             f"a worker process {how} while it trained {self.spec.model} on {self.spec.dataset}; if "
@@ -126,12 +124,12 @@ class WorkerPool:
         self._stopping = False
         self._message = message
 
-    def start(self, count: int) -> None:
-        """Start the processes, none of which waits for another."""
+    def start(self, places: Sequence[Place]) -> None:
+        """Start a process for each place, none of which waits for another."""
         context = multiprocessing.get_context("spawn")
-        for _ in range(count):
+        for place in places:
             mine, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs,), daemon=True)
+            process = context.Process(target=_work, args=(theirs, place), daemon=True)
             with theirs, _without_sigint():
                 process.start()
             self._all.append(_Worker(process, mine))
@@ -153,16 +151,14 @@ class WorkerPool:
             if not (worker.released or self._stopping):
                 raise worker.death() from e
             return
-        if kind == "results":
-            worker.progress = None
-            self._ledger.add_results(value)
-        elif kind == "state":
-            self._ledger.save_state(*value)
-        elif kind == "progress":
+        if kind == "progress":
             worker.progress = value
             self._tell(worker, value)
         elif kind == "failed" and not self._stopping:
             raise value
+        else:
+            worker.progress = None if kind == "results" else worker.progress
+            hear(self._ledger, kind, value)
 
     def _deal(self, worker: _Worker) -> None:
         """Give an idle worker its next share, or let it go."""
@@ -174,13 +170,8 @@ class WorkerPool:
         if not worker.ready:
             worker.ready = True
             worker.channel.send_bytes(self._message)
-        worker.spec, begun = specs[0], self._begun
-        rows = {  # views: alone they are less to send
-            spec.key: {name: t.clone() for name, t in begun[spec.key].items()}
-            for spec in specs
-            if spec.key in begun
-        }
-        worker.channel.send_bytes(pickle.dumps((specs, rows)))
+        worker.spec = specs[0]
+        worker.channel.send_bytes(pickle.dumps((specs, own_rows(specs, self._begun))))
 
     def _taken(self, worker: _Worker) -> list[RunSpec]:
         """The next share of which something is left to train; empty: there is none."""
@@ -197,22 +188,8 @@ class WorkerPool:
         return min(range(len(places)), key=lambda i: (places[i] != mine, places[i] in taken, i))
 
     def _tell(self, worker: _Worker, p: Progress) -> None:
-        """How far all of them are together; the step is the mean, of runs as long as this one."""
-        if self._ledger.tell is None or self._stopping:
-            return
-        others = [w.progress for w in self.live if w is not worker]
-        all_ = [p, *(other for other in others if other is not None)]
-        share = sum(q.step / q.steps for q in all_) / len(all_)
-        together = replace(
-            p,
-            runs_done=len(self._ledger.results),
-            runs=self._ledger.total,
-            specs=[spec for q in all_ for spec in q.specs],
-            step=round(share * p.steps),
-            val=[v for q in all_ for v in q.val],
-            test=[v for q in all_ for v in q.test],
-        )
-        self._ledger.tell(together)
+        if not self._stopping:
+            tell_of_all(self._ledger, p, [w.progress for w in self.live if w is not worker])
 
     def stop(self) -> None:
         """Have every worker end after its step under way, and keep what it has."""
@@ -257,48 +234,45 @@ def _without_sigint() -> Iterator[None]:
 # --- in a worker ----------------------------------------------------------------------------------
 
 
-def _work(channel: Connection) -> None:
+def _work(channel: Connection, place: Place) -> None:
     """Train the shares that come through `channel`, one after another."""
     parent = _Parent(channel)
     signal.signal(signal.SIGTERM, parent.asks_to_stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
     code = 0
     try:
-        _train_what_comes(parent)
-    except AS_THEY_ARE as e:
-        parent.say("failed", e)
+        _train_what_comes(parent, place)
     except SystemExit:
         code = 128 + signal.SIGTERM
-    except Exception:
-        parent.say("failed", RuntimeError(f"in a worker process:\n{traceback.format_exc()}"))
+    except Exception as e:
+        parent.say("failed", worker_error(e))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # to take torch apart in good order takes seconds
 
 
-def _train_what_comes(parent: _Parent) -> None:
+def _train_what_comes(parent: _Parent, place: Place) -> None:
     parent.say("idle")
     told = parent.hear()
     if told is None:
         return
-    inputs, settings, parent.keeps, forced = told
-    with ExitStack() as stack:
-        for name in forced:
-            stack.enter_context(backends.use_backend(name))
+    told = told.at(place.device, place.memory)
+    parent.keeps = told.keeps
+    with told.followed():
         while (share := parent.hear()) is not None:
             specs, begun = share
-            train_share(specs, inputs, settings, parent, begun)
+            train_share(specs, told.inputs, told.settings, parent, begun)
             parent.say("idle")
 
 
-class _Parent:
-    """The parent as a worker sees it: who keeps what comes of the runs."""
+class _Parent(Speaker):
+    """The parent, at the other end of a pipe."""
 
     def __init__(self, channel: Connection) -> None:
+        super().__init__(self.say)
         self._channel = channel
-        self._speaking = self._asked = self.keeps = False
+        self._speaking = self._asked = False
 
     def asks_to_stop(self, number: int, _: FrameType | None) -> None:
         """What SIGTERM does: it ends this process, but never in the middle of a message."""
@@ -320,19 +294,6 @@ class _Parent:
     def hear(self) -> Any:
         """The next message; None: there is no more to do."""
         return pickle.loads(self._channel.recv_bytes())
-
-    def progress(self, group: Group, seconds: float) -> None:
-        """Have it told."""
-        self.say("progress", Progress.of(group, 0, 1, seconds))
-
-    def save_state(self, specs: Sequence[RunSpec], state: RunState) -> None:
-        """Have it kept, if there is a folder."""
-        if self.keeps:
-            self.say("state", (list(specs), state.to("cpu")))
-
-    def add_results(self, results: Sequence[RunResult]) -> None:
-        """Have these runs kept as finished."""
-        self.say("results", results)
 
 
 def _end_with_parent() -> None:

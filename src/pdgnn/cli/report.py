@@ -1,0 +1,86 @@
+"""The command ``pdgnn report``: finished runs as one page, beside the published tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pdgnn.cli.options import RootOption
+from pdgnn.cli.terminal import tell, working, wrapped_errors
+
+__all__ = ["report_command"]
+
+
+def report_command(
+    store: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STORE",
+            help="A store of runs, a folder of runs, or a .parquet export of one.",
+            show_default=False,
+        ),
+    ],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.", show_default=False)],
+    markdown: Annotated[
+        Path | None, typer.Option(help="The tables as Markdown, too.", show_default=False)
+    ] = None,
+    latex: Annotated[
+        Path | None,
+        typer.Option(help="The tables as LaTeX (booktabs), too.", show_default=False),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page.")] = "Reproduction",
+    root: RootOption = None,
+) -> None:
+    """Make one page of finished runs: the paper's tables, ours beside the published.
+
+    The page needs no network and no other file. Nothing is trained, and the store
+    is only read.
+
+    Examples:
+
+    pdgnn report runs.sqlite -o page.html
+    pdgnn report runs.parquet -o page.html --markdown tables.md --latex tables.tex
+    """
+    with wrapped_errors():
+        _check_outputs(store, [output, markdown, latex])
+        with working(f"reading {store}") as progress:
+            from pdgnn.io.atomic import replacing
+            from pdgnn.report.paper import paper_page
+            from pdgnn.report.paper_facts import read_paper
+            from pdgnn.report.tables import table_latex, table_markdown
+
+            paper = read_paper(store, root=root)
+            progress("writing the page")
+            compared = paper.comparisons
+            written = {output: paper_page(paper, title=title)}
+            for path, form in ((markdown, table_markdown), (latex, table_latex)):
+                if path is not None:
+                    parts = [
+                        form(table, comparisons=compared.get(name))
+                        for name, table in paper.tables.items()
+                    ]
+                    written[path] = "\n".join([*parts, *(form(table) for table in paper.facts)])
+            for path, content in written.items():
+                with replacing(path, follow=True) as partial:
+                    partial.write_text(content, encoding="utf-8")
+        names = ", ".join(map(str, written))
+        tell(f"{len(paper.runs):,} runs are in {names}")
+
+
+def _check_outputs(store: Path, outputs: list[Path | None]) -> None:
+    """Refuse what cannot be written before anything is read."""
+    from pdgnn.errors import InputError
+
+    given = [path for path in outputs if path is not None]
+    for path in given:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file to write to")
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+        if path.resolve() == store.resolve():
+            raise InputError(f"{path} is the store itself; name another file to write to")
+    if len({path.resolve() for path in given}) < len(given):
+        raise InputError("two outputs have the same name; name a file for each")

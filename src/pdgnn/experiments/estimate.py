@@ -1,0 +1,150 @@
+"""What a reproduction takes, before it begins: runs of each stage, and a guess of the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pdgnn.experiments.reproduction import CellSearch, Reproduction
+from pdgnn.models import Model
+from pdgnn.training.cost import step_seconds
+from pdgnn.training.spec import RunSpec
+from pdgnn.training.store import Store
+from pdgnn.training.task import Task
+from pdgnn.training.trainer import train
+
+__all__ = ["CellPlan", "ReproductionPlan", "make_plan"]
+
+PROBE_STEPS = {"cpu": (1, 5), "cuda": (10, 60)}
+"""A group is trained for so many steps, then for so many; what they differ by is timed."""
+PROBE_RUNS = {"cpu": 1, "cuda": 20}
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """A row on a dataset: its settings, and the runs and steps of each stage.
+
+    Stages after the first have at most so many runs. `done` are those of the first that are
+    finished.
+    """
+
+    label: str
+    dataset: str
+    settings: int
+    stages: tuple[tuple[int, int], ...]  # runs, steps
+    done: int
+    seconds: float | None = None  # nobody has measured
+
+    @property
+    def runs(self) -> int:
+        """Runs of all stages."""
+        return sum(runs for runs, _ in self.stages)
+
+    @property
+    def run_steps(self) -> int:
+        """Steps of all runs that are not finished."""
+        first = self.stages[0][1] if self.stages else 0
+        return sum(runs * steps for runs, steps in self.stages) - self.done * first
+
+
+@dataclass(frozen=True)
+class ReproductionPlan:
+    """Of all rows and datasets."""
+
+    cells: tuple[CellPlan, ...]
+
+    @property
+    def runs(self) -> int:
+        """At most; runs that two rows share count twice."""
+        return sum(cell.runs - cell.done for cell in self.cells)
+
+    @property
+    def run_steps(self) -> int:
+        """At most."""
+        return sum(cell.run_steps for cell in self.cells)
+
+    @property
+    def seconds(self) -> float | None:
+        """At most, by a rough estimate; None if nothing was measured."""
+        known = [cell.seconds for cell in self.cells if cell.seconds is not None]
+        return sum(known) if len(known) == len(self.cells) else None
+
+
+def make_plan(work: Reproduction, *, measure: bool = True) -> ReproductionPlan:
+    """What there is to do, and how long it takes.
+
+    On each dataset a few steps of one model are timed; other models and depths are set in
+    proportion by what :mod:`pdgnn.training.cost` says of them. Eigenvectors come on top.
+    """
+    plans = []
+    for dataset in work.request.all_datasets:
+        cells = work.searches(dataset)
+        found = [_cell_plan(cell, _done(work, cell)) for cell in cells]
+        if measure and any(plan.run_steps for plan in found):
+            task, models = work.tasks[dataset], work.request.models
+            pace = _pace(cells, task, models, work.means.device)
+            found = [
+                replace(plan, seconds=pace.seconds(plan, _cost(cell, task, models)))
+                for plan, cell in zip(found, cells, strict=True)
+            ]
+        plans += found
+    return ReproductionPlan(tuple(plans))
+
+
+def _cell_plan(cell: CellSearch, done: int) -> CellPlan:
+    stages = tuple(cell.staged.most_runs())
+    return CellPlan(cell.row.label, cell.dataset, len(cell.settings), stages, done)
+
+
+def _done(work: Reproduction, cell: CellSearch) -> int:
+    """Runs of its stage that the store has."""
+    store_file = work.means.store
+    if store_file is None or not Path(store_file).exists():
+        return 0
+    data = work.tasks[cell.dataset].fingerprint()
+    keys = [(data, spec.key) for spec in cell.staged.specs()]
+    with Store(store_file) as store:
+        return len(keys) - len(store.missing(keys))
+
+
+def _cost(cell: CellSearch, task: Task, models: Mapping[str, Model]) -> float:
+    """Of a step of a run, relative to others: the mean over the depths."""
+    depths = {s.spec.depth: s.spec for s in cell.settings}
+    costs = [step_seconds(spec, task, "cpu", models) for spec in depths.values()]
+    return sum(costs) / len(costs)
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """What was measured on a dataset."""
+
+    begin: float  # seconds of a run before its first step
+    step: float  # seconds of a step for each second that it is estimated at
+
+    def seconds(self, plan: CellPlan, cost: float) -> float:
+        return self.begin * (plan.runs - plan.done) + self.step * cost * plan.run_steps
+
+
+def _pace(
+    cells: Sequence[CellSearch], task: Task, models: Mapping[str, Model], device: str
+) -> _Pace:
+    """By two short trainings of one model at a middle depth, after one that compiles kernels."""
+    middle = cells[0].settings[len(cells[0].settings) // 2].spec
+    count, (few, more) = PROBE_RUNS[device], PROBE_STEPS[device]
+    specs = [replace(middle, split=i % task.num_splits, seed=i) for i in range(count)]
+    _timed(specs, 1, task, models, device)
+    short, long = (_timed(specs, steps, task, models, device) for steps in (few, more))
+    step = max(long - short, 0.0) / (more - few)
+    begin = max(short - few * step, 0.0)
+    return _Pace(begin / count, step / count / step_seconds(middle, task, "cpu", models))
+
+
+def _timed(
+    specs: Sequence[RunSpec], steps: int, task: Task, models: Mapping[str, Model], device: str
+) -> float:
+    begun = time.perf_counter()
+    runs = [replace(spec, steps=steps) for spec in specs]
+    train(runs, tasks={runs[0].dataset: task}, models=models, device=device)
+    return time.perf_counter() - begun

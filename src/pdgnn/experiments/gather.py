@@ -1,0 +1,256 @@
+"""A table of scores out of finished runs, whichever search or command made them.
+
+Only runs of the paper's protocol count: its learning rate, dropout and so on, and the number of the
+split for a seed. No data need be on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pdgnn.experiments.catalog import (
+    PAPER_DATASETS,
+    Experiment,
+    find_experiment,
+    metric_of,
+    paper_name,
+)
+from pdgnn.experiments.grid import UNTUNED, representatives
+from pdgnn.experiments.outcome import Cell, Row, ScoreTable, Tried
+from pdgnn.experiments.paper import scope as paper_scope
+from pdgnn.experiments.scopes import Classes, Scope, known_classes
+from pdgnn.models import MODELS
+from pdgnn.training.spec import RunSpec
+
+if TYPE_CHECKING:
+    from pdgnn.training.store import StoredRun
+
+__all__ = ["Counts", "gather"]
+
+PROTOCOL = RunSpec(dataset="any", model="any")
+FIXED = ("heads", "reach", "lr", "weight_decay", "dropout", "patience")
+"""Fields of a run that must be the protocol's."""
+SPLITS = tuple(range(10))
+PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
+"""The ones that count before others."""
+
+_Place = tuple[str, str, bool]  # dataset, model, rewired
+_Point = tuple[int, float, float]  # depth, α, γ
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a search knows of a cell."""
+
+    settings: int
+    runs_done: int
+    runs_wanted: int
+
+
+def gather(
+    name: str,
+    runs: Sequence[StoredRun],
+    *,
+    steps: int | None = None,
+    splits: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    width: int | None = None,
+    own: Sequence[str] = (),
+    rows: Sequence[Row] | None = None,
+    datasets: Sequence[str] | None = None,
+    classes: Mapping[str, Classes] | None = None,
+    metrics: Mapping[str, str] | None = None,
+    counts: Mapping[tuple[str, str], Counts] | None = None,
+) -> ScoreTable:
+    """The table `name` of :data:`~pdgnn.experiments.catalog.EXPERIMENTS` out of `runs`.
+
+    Args:
+        name: ``"table1"``, ``"table2"`` or ``"homophilic"``.
+        runs: Finished runs; of those that are the same, the last counts.
+        steps: Of a run that was trained to the end; default: 1000, or the most there are.
+        splits: That a setting needs, of all datasets or of each; default: 0 to 9, or all there are
+            if `steps` is not 1000.
+        width: Of the layers; default: 512, or the largest there is.
+        own: Models of the user's, each a row of its own; others that the runs have are appended.
+        rows: The rows; default: those of the experiment and the user's.
+        datasets: Default: those of the experiment, and others than the paper's that have runs.
+        classes: Scopes with the same rewired graph, by dataset; those of the paper's are known.
+        metrics: What scores are, by dataset; those of the paper's are known.
+        counts: What a search knows of its cells, by row and dataset.
+    """
+    experiment = find_experiment(name)
+    usable = [run for run in runs if _by_protocol(run.result.spec)]
+    width = (
+        _usual(PROTOCOL.width, {r.result.spec.width for r in usable}) if width is None else width
+    )
+    usable = _of_width(usable, width)
+    if rows is None:
+        rows = _rows(experiment, usable, own)
+    if datasets is None:
+        datasets = _datasets(experiment, rows, usable)
+    mine = {(row.model, row.rewired) for row in rows}
+    usable = [
+        run
+        for run in usable
+        if run.result.spec.dataset in datasets
+        and (run.result.spec.model, run.result.spec.rewired) in mine
+    ]
+    if steps is None:
+        steps = _usual(PROTOCOL.steps, {run.result.spec.steps for run in usable})
+    if splits is None:
+        whole = {r.result.spec.split for r in usable if r.result.spec.steps == steps}
+        splits = SPLITS if steps == PROTOCOL.steps or not whole else tuple(sorted(whole))
+    every = splits if isinstance(splits, Mapping) else dict.fromkeys(datasets, splits)
+    index = _Index(usable, steps, {d: tuple(every.get(d, SPLITS)) for d in datasets})
+    cells = {}
+    for row in rows:
+        for dataset in datasets:
+            groups = index.groups(row, dataset, (classes or {}).get(dataset))
+            count = (counts or {}).get((row.label, dataset))
+            tried = index.tried(row, dataset, groups)
+            said = experiment.published.get((row.label, dataset))
+            done, wanted = index.counts(row, dataset, tried)
+            cells[row.label, dataset] = Cell(
+                row,
+                dataset,
+                said,
+                tried,
+                settings=len(tried) if count is None else count.settings,
+                runs_done=done if count is None else count.runs_done,
+                runs_wanted=wanted if count is None else count.runs_wanted,
+            )
+    found = {dataset: (metrics or {}).get(dataset) or metric_of(dataset) for dataset in datasets}
+    return ScoreTable(name, experiment.title, tuple(rows), tuple(datasets), found, cells)
+
+
+def _by_protocol(spec: RunSpec) -> bool:
+    return (
+        spec.seed == spec.split
+        and all(getattr(spec, name) == getattr(PROTOCOL, name) for name in FIXED)
+        and set(spec.options) <= set(spec.defaults)
+    )
+
+
+def _of_width(runs: Sequence[StoredRun], width: int) -> list[StoredRun]:
+    """Those of a width; a user's model that does not use it has the default in its runs."""
+    models = {r.result.spec.model for r in runs if r.result.spec.width == width} | set(MODELS)
+    return [
+        run
+        for run in runs
+        if run.result.spec.width == (width if run.result.spec.model in models else PROTOCOL.width)
+    ]
+
+
+def _usual(usual: int, found: set[int]) -> int:
+    return usual if not found or usual in found else max(found)
+
+
+def _rows(experiment: Experiment, runs: Sequence[StoredRun], own: Sequence[str]) -> list[Row]:
+    """Those of the experiment, then the user's models."""
+    found = dict.fromkeys(own)
+    found |= dict.fromkeys(r.result.spec.model for r in runs if r.result.spec.model not in MODELS)
+    scoped = {
+        r.result.spec.model for r in runs if (r.result.spec.alpha, r.result.spec.gamma) != UNTUNED
+    }
+    mine = [Row(model, model, tuned=True if model in scoped else None) for model in found]
+    return [*experiment.rows, *mine]
+
+
+def _datasets(
+    experiment: Experiment, rows: Sequence[Row], runs: Sequence[StoredRun]
+) -> tuple[str, ...]:
+    models = {row.model for row in rows if not row.absent}
+    used = dict.fromkeys(r.result.spec.dataset for r in runs if r.result.spec.model in models)
+    return (*experiment.datasets, *(name for name in used if name not in PAPER_DATASETS))
+
+
+class _Index:
+    """The runs by what they are of."""
+
+    def __init__(
+        self, runs: Sequence[StoredRun], steps: int, splits: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        self.steps, self.splits = steps, splits
+        self.data = {run.result.spec.dataset: run.data for run in runs}  # the last one counts
+        self.found: dict[_Place, dict[_Point, list[StoredRun]]] = {}
+        for run in runs:
+            spec = run.result.spec
+            if self.data[spec.dataset] != run.data or spec.split not in splits[spec.dataset]:
+                continue
+            if spec.steps <= steps:
+                place = spec.dataset, spec.model, spec.rewired
+                point = spec.depth, spec.alpha, spec.gamma
+                self.found.setdefault(place, {}).setdefault(point, []).append(run)
+
+    def groups(self, row: Row, dataset: str, given: Classes | None) -> list[tuple[Scope, ...]]:
+        """Scopes that are one setting, of a row that rewires and does nothing else with them."""
+        model = MODELS.get(row.model)
+        if row.tuned is None or not row.rewired or model is None or "gamma" in model.uses:
+            return []
+        known = given or known_classes(self.data.get(dataset, ""))
+        said = paper_scope(paper_name(row), dataset)
+        return [] if known is None else representatives(known, said)
+
+    def tried(
+        self, row: Row, dataset: str, groups: Sequence[tuple[Scope, ...]]
+    ) -> tuple[Tried, ...]:
+        """Every setting of a row on a dataset, as far as it was trained."""
+        of_scope = {scope: group for group in groups for scope in group}
+        runs: dict[tuple[int, tuple[Scope, ...]], list[StoredRun]] = {}
+        for (depth, *scope), found in self.found.get(_place(row, dataset), {}).items():
+            own: Scope = (scope[0], scope[1])
+            runs.setdefault((depth, of_scope.get(own, (own,))), []).extend(found)
+        return tuple(
+            self._furthest(found, () if row.tuned is None else group)
+            for (_, group), found in sorted(runs.items(), key=lambda item: item[0][0])
+            if row.tuned is not False or UNTUNED in group
+        )
+
+    def counts(self, row: Row, dataset: str, tried: Sequence[Tried]) -> tuple[int, int]:
+        """Runs that there are, and that there have to be at least for one whole setting."""
+        found = self.found.get(_place(row, dataset), {})
+        shown = {(t.spec.depth, scope) for t in tried for scope in t.scopes or (_scope(t.spec),)}
+        done = sum(len(runs) for (d, a, g), runs in found.items() if (d, (a, g)) in shown)
+        if row.absent or any(t.whole for t in tried):
+            return done, done
+        most = max((len(t.splits) for t in tried if t.spec.steps == self.steps), default=0)
+        return done, done + len(self.splits[dataset]) - most
+
+    def _furthest(self, runs: Sequence[StoredRun], scopes: tuple[Scope, ...]) -> Tried:
+        """The runs of one precision and one number of steps that say the most."""
+        wanted = len(self.splits[runs[0].result.spec.dataset])
+        parts: dict[tuple[str, int, Scope], dict[int, StoredRun]] = {}
+        for run in runs:
+            spec = run.result.spec
+            part = parts.setdefault((spec.precision, spec.steps, _scope(spec)), {})
+            part[spec.split] = run
+
+        def rank(key: tuple[str, int, Scope]) -> tuple[bool, int, int, int]:
+            precision, steps, _ = key
+            count = len(parts[key])
+            whole = steps == self.steps and count == wanted
+            return whole, steps, count, -PRECISIONS.index(precision)
+
+        best = max(parts, key=rank)
+        chosen = [parts[best][split] for split in sorted(parts[best])]
+        own = _scope(chosen[0].result.spec)
+        ids = dict.fromkeys(run.provenance for run in chosen if run.provenance is not None)
+        return Tried(
+            chosen[0].result.spec,
+            tuple(run.result.spec.split for run in chosen),
+            tuple(100 * run.result.val for run in chosen),
+            tuple(100 * run.result.test for run in chosen),
+            sum(run.result.seconds for run in chosen),
+            rank(best)[0],
+            tuple(ids),
+            (own, *(scope for scope in scopes if scope != own)) if scopes else (),
+        )
+
+
+def _place(row: Row, dataset: str) -> _Place:
+    return dataset, row.model, row.rewired
+
+
+def _scope(spec: RunSpec) -> Scope:
+    return spec.alpha, spec.gamma

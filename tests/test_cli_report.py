@@ -1,0 +1,77 @@
+"""The command ``pdgnn report``."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from outcomes import HOSTILE
+from papers import ABOUT, small_runs
+from pdgnn.cli import app
+from pdgnn.training.store import Store, export_parquet
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "runs.sqlite"
+    with Store(path) as found:
+        found.merge(small_runs(), {1: ABOUT})
+    return path
+
+
+def call(*words, root):
+    return CliRunner().invoke(app, ["report", *map(str, words), "--root", str(root)])
+
+
+def test_the_page_and_both_texts(store, tmp_path):
+    names = ("page.html", "tables.md", "tables.tex")
+    page, markdown, latex = (tmp_path / name for name in names)
+    done = call(
+        *(store, "-o", page, "--markdown", markdown, "--latex", latex, "--title", HOSTILE),
+        root=tmp_path,
+    )
+    assert done.exit_code == 0, done.output
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted(names)
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "### Table 2" in markdown.read_text(encoding="utf-8")
+    assert "\\begin{table*}" in latex.read_text(encoding="utf-8")
+    assert f"{len(small_runs())} runs are in" in done.output.replace("\n", " ")
+
+
+def test_an_export_gives_the_same_tables(store, tmp_path):
+    export_parquet(tmp_path / "runs.parquet", small_runs(), {1: ABOUT})
+    texts = []
+    for source in (store, tmp_path / "runs.parquet"):
+        out = tmp_path / "page.html"
+        done = call(source, "-o", out, "--markdown", tmp_path / "t.md", root=tmp_path)
+        assert done.exit_code == 0, done.output
+        texts.append((tmp_path / "t.md").read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+
+
+def test_what_cannot_be_read_leaves_the_old_page(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("old")
+    (tmp_path / "foreign.sqlite").write_bytes(b"this is no database" * 100)
+    for name in ("foreign.sqlite", "nowhere.sqlite"):
+        done = call(tmp_path / name, "-o", page, root=tmp_path)
+        assert done.exit_code == 2
+        assert done.output.startswith("error: ")
+        assert page.read_text() == "old"
+    assert not (tmp_path / "nowhere.sqlite").exists()
+
+
+def test_what_cannot_be_written_is_said_first(store, tmp_path):
+    page = tmp_path / "page.html"
+    for words, said in (
+        ((store, "-o", tmp_path), "is a folder"),
+        ((store, "-o", tmp_path / "no" / "page.html"), "there is no folder"),
+        ((store, "-o", store), "is the store itself"),
+        ((store, "-o", page, "--latex", page), "two outputs have the same name"),
+    ):
+        before = store.read_bytes()
+        done = call(*words, root=tmp_path)
+        assert done.exit_code == 2
+        assert said in done.output.replace("\n", " ")
+        assert store.read_bytes() == before
+    assert not page.exists()

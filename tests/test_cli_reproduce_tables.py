@@ -1,0 +1,158 @@
+"""``pdgnn reproduce`` of the tables; that of Figure 1 is in test_cli_reproduce."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from pdgnn.cli import app
+from pdgnn.cli.own_models import split_models
+from pdgnn.experiments.catalog import EXPERIMENTS
+from pdgnn.experiments.request import known_labels
+from pdgnn.models import MODELS
+from pdgnn.training import stages
+from pdgnn.training.store import Store
+
+BOARD = "minesweeper-generated:size=6,seed=1"
+SMALL = ("--datasets", BOARD, "--width", "8", "--steps", "5", "--splits", "0-1")
+
+OWN = """
+import torch
+from pdgnn.training import Model
+
+class Net(torch.nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.layer = torch.nn.Linear(inputs, outputs)
+
+    def forward(self, x, edge_index):
+        return self.layer(x)
+
+mine = Model(build=lambda size, spec: Net(size.in_channels, size.out_channels), uses=["depth"])
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stages, "LEAST_STEPS", 1)
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "broken.py").write_text("1 / 0")
+
+
+def run(*words: str, code: int = 0):
+    result = CliRunner().invoke(app, ["reproduce", *words], env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def count(file) -> int:
+    with Store(file, create=False) as store:
+        return store.count()
+
+
+def test_the_list_names_every_experiment_and_what_is_not_there():
+    said = run("--list").stdout
+    for name in EXPERIMENTS:
+        assert f"\n{name} " in said
+    assert "no model yet for the rows H2GCN" in said
+
+
+def test_plan_work_and_table(tmp_path):
+    planned = run("table2", *SMALL, "--models", "GCN", "--plan")
+    assert "10 x 1, 6 x 5" in planned.stdout
+    assert "at most 16 runs and 40 steps of a run, about " in planned.stdout
+    assert not (tmp_path / "paper.sqlite").exists()
+    done = run("table2", *SMALL, "--models", "GCN")
+    assert "stage 2 of 2: 3 settings of GCN; 6 runs of 5 steps" in done.stderr
+    assert "Table 2: benchmark" in done.stdout
+    assert "by validation" in done.stdout
+    assert count("paper.sqlite") == 16
+    shown = run("table2", *SMALL, "--models", "GCN", "--table")
+    assert shown.stdout == done.stdout[done.stdout.index("Table 2") :]
+    again = run("table2", *SMALL, "--models", "GCN", "--no-measure")
+    assert again.stdout.endswith(shown.stdout)
+    assert count("paper.sqlite") == 16
+    with Store("paper.sqlite") as store:
+        (about,) = store.provenances().values()
+    assert about["device"] == "cpu"
+    assert "command" in about
+
+
+def test_a_model_of_ones_own_beside_a_row(tmp_path):
+    done = run("table2", *SMALL, "--models", "GCN,own.py:mine", "--store", "s.sqlite")
+    assert {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")} >= {
+        "GCN",
+        "mine",
+    }
+    with Store("s.sqlite") as store:
+        assert {r.result.spec.model for r in store.runs()} == {"gcn", "mine"}
+
+
+def test_a_model_of_ones_own_alone_is_shown_beside_all_rows():
+    done = run("table2", *SMALL, "--models", "own.py:mine", "--no-measure")
+    assert "PD-GAT-sep (rewired)" in done.stdout
+    with Store("paper.sqlite") as store:
+        assert {r.result.spec.model for r in store.runs()} == {"mine"}
+
+
+def test_minutes_that_are_over():
+    said = run("table2", *SMALL, "--models", "GCN", "--minutes", "0", "--no-measure")
+    assert "the minutes are over; what is done is in paper.sqlite" in said.stderr
+
+
+def test_stopped_by_ctrl_c(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pdgnn.training.engines.here.train_share", stop)
+    said = run("table2", *SMALL, "--models", "GCN", "--no-measure", code=130)
+    assert "what is done is in paper.sqlite; run the same command again" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["table9"], "unknown experiment 'table9'; choose one of table1"),
+        (["table2", "--models", "no.py:mine"], "there is no file no.py; give a model of yours"),
+        (["table2", "--models", "own.py:other"], "own.py has no 'other'; give the name of a Model"),
+        (
+            ["table2", "--models", "own.py:number"],
+            "number of own.py is no pdgnn.training.Model",
+        ),
+        (["table2", "--models", "broken.py:mine"], "broken.py cannot be run: ZeroDivisionError"),
+        (["table2", "--models", "GCN,XYZ"], "table2 has no row 'XYZ'; it has 'GCN'"),
+        (["table2", "--models", "H2GCN"], "there is no model for H2GCN yet"),
+        (["table2", "--models", ","], "--models is empty"),
+        (["table2", "--datasets", "cora"], "table2 has no cora"),
+        (["table2", "--splits", "a"], "--splits takes whole numbers"),
+        (["table2", "--table"], "there is no file paper.sqlite; name a store with --store"),
+        (["table2", "--quick"], "--quick and --output are for figure1, not for table2"),
+        (["table2", "--engine", "here", "--address", "a"], "an address is that of a Ray cluster"),
+    ],
+)
+def test_what_cannot_be_asked_for(words, message):
+    said = run(*words, code=2)
+    assert message in said.stderr
+    assert said.stderr.startswith("error: ")
+
+
+def test_a_foreign_file_is_left_as_it_is(tmp_path):
+    (tmp_path / "paper.sqlite").write_text("my notes, which are precious to me" * 20)
+    said = run("table2", *SMALL, "--models", "GCN", "--no-measure", code=2)
+    assert said.stderr.startswith("error: ")
+    assert (tmp_path / "paper.sqlite").read_text().startswith("my notes")
+
+
+def test_facts_need_no_store():
+    said = run("hyperparameters")
+    assert "PD-GAT" in said.stdout
+
+
+def test_labels_may_have_commas():
+    labels = known_labels(EXPERIMENTS["table1"])
+    rows, own = split_models("GAT + R, tuned,GCN, PD-GAT, α = γ = 1,own.py:mine", labels)
+    assert rows == ["GAT + R, tuned", "GCN", "PD-GAT, α = γ = 1"]
+    assert [*own] == ["mine"]
+    assert "mine" not in MODELS
