@@ -163,12 +163,14 @@ def mean_score(name: str, task: Task, *, models: Mapping[str, Model] | None = No
     return float(np.mean([r.test for r in found]))
 
 
-def beats_gcn(model: Model, task: Task, *, gcn: str = "plain-gcn", **fields: Any) -> None:
-    """At least 0.95, and 0.2 more than GCN of the same depth and width."""
+def beats_gcn(
+    model: Model, task: Task, *, gcn: str = "plain-gcn", least: float = 0.95, **fields: Any
+) -> None:
+    """At least so much, and 0.2 more than GCN of the same depth and width."""
     mine = mean_score("mine", task, models={"mine": model}, **fields)
     options = {name: v for name, v in fields.items() if name != "options"}
     other = mean_score(gcn, task, **options)
-    assert mine > 0.95, (mine, other)
+    assert mine > least, (mine, other)
     assert mine > other + 0.2, (mine, other)
 
 
@@ -185,14 +187,14 @@ def sharp() -> Task:
     background = 5 * np.cos(2 * np.pi * (i / nodes + rng.random()))
     x = np.stack([background + (2 * y - 1), np.ones(nodes)], axis=1)
     return Task.from_arrays(
-        Graph.from_edge_index(edges), x, y, random_masks(nodes, 2), name="sharp"
+        Graph.from_edge_index(edges), x, y, random_masks(nodes, 1), name="sharp"
     )
 
 
 @cache
 def far() -> Task:
-    """Paths of nine nodes; all nodes of a path are of a class that only its first one shows."""
-    paths, length = 40, 9
+    """Paths of eleven nodes; all nodes of a path are of a class that only its first one shows."""
+    paths, length = 40, 11
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 2, paths)
     i = np.arange(paths * length)
@@ -201,36 +203,34 @@ def far() -> Task:
     x[i % length == 0, kind] = 1.0
     edges = np.stack([ends, ends + 1])
     return Task.from_arrays(
-        Graph.from_edge_index(edges), x, kind[i // length], random_masks(len(i), 2), name="far"
+        Graph.from_edge_index(edges), x, kind[i // length], random_masks(len(i), 1), name="far"
     )
 
 
 @cache
 def hubs() -> Task:
-    """Nodes without features that have two of the four hubs of their class for neighbours."""
+    """Nodes without features whose neighbours are hubs of their class; all hubs look alike."""
     nodes, each = 160, 4
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, nodes)
-    chosen = np.stack([rng.permutation(each)[:2] for _ in range(nodes)])  # [nodes, 2]
-    ends = nodes + y[:, None] * each + chosen
-    edges = np.stack([np.repeat(np.arange(nodes), 2), ends.ravel()])
-    y = np.r_[y, rng.integers(0, 2, 2 * each)]
-    masks = random_masks(nodes, 2)
-    masks = np.concatenate([masks, np.zeros((2, 3, 2 * each), dtype=bool)], axis=2)
-    return Task.from_arrays(
-        Graph.from_edge_index(edges), np.ones((len(y), 2)), y, masks, name="hubs"
-    )
+    i = np.arange(nodes)
+    y, number = i % 2, i // 2
+    ends = nodes + y * each + np.stack([number % each, (number + 1) % each])  # [2, nodes]
+    edges = np.stack([np.tile(i, 2), ends.ravel()])
+    masks = np.pad(random_masks(nodes, 1), [(0, 0), (0, 0), (0, 2 * each)])
+    x, y = np.ones((nodes + 2 * each, 2)), np.pad(y, (0, 2 * each))
+    return Task.from_arrays(Graph.from_edge_index(edges), x, y, masks, name="hubs")
 
 
 @cache
 def slope() -> Task:
-    """A path with random values: a class is whether those before and after a node are far apart."""
-    nodes = 400
-    x = np.random.default_rng(0).normal(size=nodes)
-    apart = np.abs(np.roll(x, 1) - np.roll(x, -1))
+    """A long tube of random values: a class is whether those ahead and behind are far apart."""
+    length, around = 50, 8
+    x = np.random.default_rng(0).normal(size=(length, around))
+    i = np.arange(length * around).reshape(length, around)
+    along, across = (i[:-1], i[1:]), (i, np.roll(i, -1, axis=1))
+    edges = np.stack([np.r_[a.ravel(), b.ravel()] for a, b in zip(along, across, strict=True)])
+    apart = np.abs(np.roll(x, 1, axis=0) - np.roll(x, -1, axis=0)).ravel()
+    both = np.stack([x.ravel(), np.ones(x.size)], axis=1)
     y = (apart > np.median(apart)).astype(int)
-    edges = np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
-    both = np.stack([x, np.ones(nodes)], axis=1)
     return Task.from_arrays(
-        Graph.from_edge_index(edges), both, y, random_masks(nodes, 2), name="slope"
+        Graph.from_edge_index(edges), both, y, random_masks(x.size, 1), name="slope"
     )
