@@ -1,4 +1,4 @@
-"""The tables and claims of docs/reproduction.md, made of the runs in ``results/``.
+"""The tables and claims of docs/reproduction.md, made of ``results/paper.parquet``.
 
 python benchmarks/paper.py          # prints them
 python benchmarks/paper.py --write  # puts them into docs/reproduction.md
@@ -8,33 +8,24 @@ from __future__ import annotations
 
 import argparse
 from functools import cache
-from pathlib import Path
 
 import common
 from pdgnn.experiments.catalog import EXPERIMENTS
 from pdgnn.report.claims import claims_markdown
 from pdgnn.report.paper_facts import Paper, collect
 from pdgnn.report.tables import table_markdown
-from pdgnn.training.store import StoredRun, read_runs
+from pdgnn.training.store import read_runs
 
 MARK = "benchmarks/paper.py"
 TABLES = ("homophilic", "table1", "table2")
+RUNS = common.RESULTS / "paper.parquet"
 PAGE = common.ROOT / "docs" / "reproduction.md"
-
-
-def places() -> list[Path]:
-    """Where the runs of the tables and of Figure 1 are kept; an export before older folders."""
-    export = common.RESULTS / "paper.parquet"
-    tables = export if export.exists() else common.RESULTS / "reproduction"
-    return [tables, common.RESULTS / "figure1"]
 
 
 @cache
 def paper() -> Paper:
     """What the runs come to; only what needs no graph on disk."""
-    runs: list[StoredRun] = []
-    for place in places():
-        runs += read_runs(place)[0]
+    runs, _ = read_runs(RUNS)
     return collect(runs, {}, root=common.ROOT / "no-graphs")
 
 

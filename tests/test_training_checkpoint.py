@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from pdgnn import InputError
 from pdgnn.training import RunResult, RunSpec, store
-from pdgnn.training.checkpoint import RunFolder, read_results
+from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.state import RunState
 from pdgnn.training.store import Store
 from runs import spec
@@ -382,13 +382,6 @@ def test_results_of_version_1_are_read_and_known_by_the_keys_of_now(tmp_path):
     folder.add_results(results(RUNS[0]))
     assert list(RunFolder(tmp_path).results()) == keys(rewired, plain, RUNS[0])
     assert (tmp_path / "results.jsonl").read_text() == both
-
-
-def test_the_results_of_the_reproduction_are_read():
-    for name in ("reproduction", "figure1"):
-        found = read_results(Path(__file__).parents[1] / "results" / name / "results.jsonl")
-        assert found
-        assert len({r.spec.key for r in found}) == len(found)
 
 
 def test_scope_is_a_field_of_version_1_alone(tmp_path):

@@ -433,22 +433,14 @@ def test_stores_are_merged(file, tmp_path):
         assert store.runs()[-1].provenance is None
 
 
-def test_the_folders_of_this_repository_are_read():
-    for name in ("reproduction", "figure1"):
-        folder = Path(__file__).parents[1] / "results" / name
-        if not (folder / "results.jsonl").exists():
-            continue
-        before = {p.name for p in folder.iterdir()}
-        runs, about = read_runs(folder)
-        assert runs
-        assert about
-        assert all(run.data for run in runs)
-        assert {p.name for p in folder.iterdir()} == before
-        first = runs[0].result.spec
-        chosen = read_runs(folder, where=f"model = '{first.model}' AND split = {first.split}")[0]
-        assert {(r.result.spec.model, r.result.spec.split) for r in chosen} == {
-            (first.model, first.split)
-        }
+def test_the_runs_of_this_repository_are_read():
+    file = Path(__file__).parents[1] / "results" / "paper.parquet"
+    runs, about = read_runs(file)
+    assert len(runs) > 10_000
+    assert all(run.data and run.provenance in about for run in runs)
+    assert len({(run.data, run.result.spec.key) for run in runs}) == len(runs)
+    chosen = read_runs(file, where="model = 'pd-gat' AND split = 3")[0]
+    assert {(r.result.spec.model, r.result.spec.split) for r in chosen} == {("pd-gat", 3)}
 
 
 def test_a_folder_without_runs_is_one_line(tmp_path):

@@ -73,8 +73,8 @@ def usual_stages(count: int, *, exhaustive: bool = False) -> tuple[Stage, ...]:
 class Staged:
     """A search: the runs of its stage, and the next stage when they are finished.
 
-    Candidates are judged by the mean of their best validation scores, the first of equals first;
-    one that has none is the worst. A run's seed is the number of its split.
+    Candidates are judged by the mean of their best validation scores; one that has none is the
+    worst. A run's seed is the number of its split.
     """
 
     def __init__(
@@ -141,9 +141,13 @@ class Staged:
 def _kept(
     candidates: Sequence[Candidate], scores: Sequence[float], keep: int | None, *, last: bool
 ) -> list[Candidate]:
-    """The best, and those that are in whatever they score; the best first."""
+    """The best, and those that are in whatever they score; the best first.
+
+    Few steps on few splits leave many equal scores. Which of them go on is up to their keys, as
+    good as drawn by lot: in the order of the grid it would be one corner of it.
+    """
     able = [-math.inf if math.isnan(score) else score for score in scores]
-    order = sorted(range(len(candidates)), key=lambda i: -able[i])  # stable: first of equals
+    order = sorted(range(len(candidates)), key=lambda i: (-able[i], candidates[i].spec.key))
     chosen = dict.fromkeys(order[:keep])
     seen = set[str]()
     for i in order:
