@@ -13,7 +13,11 @@ import classifier
 import common
 import spectrum
 import user_model
+from pdgnn.experiments.catalog import find_experiment
+from pdgnn.experiments.gather import gather
 from pdgnn.experiments.provenance import read_rows
+from pdgnn.report.tables import table_markdown
+from pdgnn.training.store import read_runs
 
 MARK = "benchmarks/readme.py"
 
@@ -67,7 +71,17 @@ def classifier_table() -> str:
     return classifier.score_table(read_rows(common.RESULTS / "classifier.json"))
 
 
+def paper_table() -> str:
+    """The proposed rows of Table 2 on one graph, as ``pdgnn reproduce table2`` ends with."""
+    runs, _ = read_runs(common.RESULTS / "paper.parquet")
+    proposed = [row for row in find_experiment("table2").rows if row.label.startswith("PD-")]
+    table = gather("table2", runs, rows=proposed, datasets=["chameleon-filtered"])
+    lines = table_markdown(table).splitlines()
+    return "\n".join(line for line in lines if line.startswith("|"))
+
+
 TABLES = {
+    "paper": paper_table,
     "classifier": classifier_table,
     "spectrum": spectrum_table,
     "training": training_table,

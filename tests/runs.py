@@ -13,9 +13,13 @@ import torch
 from torch import nn
 
 from pdgnn import Graph, models
+from pdgnn.baselines.grids import GRIDS
 from pdgnn.models import MODELS, Size
 from pdgnn.nn import interface
 from pdgnn.training import Progress, RunResult, RunSpec, Task, train
+
+OWN = {name: model for name, model in MODELS.items() if name not in GRIDS}
+"""The package's own models; the other systems have tests of their own."""
 
 
 @cache

@@ -52,6 +52,7 @@ def count(file) -> int:
         return store.count()
 
 
+@pytest.mark.usefixtures("without_h2gcn")
 def test_the_list_names_every_experiment_and_what_is_not_there():
     said = run("--list").stdout
     for name in EXPERIMENTS:
@@ -132,6 +133,7 @@ def test_stopped_by_ctrl_c(monkeypatch):
         (["table2", "--engine", "here", "--address", "a"], "an address is that of a Ray cluster"),
     ],
 )
+@pytest.mark.usefixtures("without_h2gcn")
 def test_what_cannot_be_asked_for(words, message):
     said = run(*words, code=2)
     assert message in said.stderr

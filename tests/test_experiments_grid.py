@@ -152,3 +152,15 @@ def test_the_papers_graphs(name, data_root):
     if name.endswith("filtered"):  # the others take seconds
         assert computed_classes(task.graph) == known
     assert rewired_classes(task) == known
+
+
+def test_another_system_has_its_own_grid_and_steps():
+    rows = {row.label: row for row in EXPERIMENTS["table2"].rows}
+    base = RunSpec(dataset="chameleon-filtered", model="gcn", width=512, steps=100)
+    found = row_settings(rows["FAGCN"], base, MODELS["fagcn"], Search.full, classes=dict)
+    assert len({s.spec.key for s in found}) == 16
+    assert {(s.spec.width, s.spec.steps, s.spec.options["epsilon"]) for s in found} == {
+        (32, 100, 0.4)
+    }
+    gbk = row_settings(rows["GBK-GNN"], base, MODELS["gbk-gnn"], Search.full, classes=dict)
+    assert {s.spec.steps for s in gbk} == {50}  # 500 where the protocol has 1000

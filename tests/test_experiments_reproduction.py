@@ -217,6 +217,7 @@ def test_datasets_that_are_not_there_are_left_out_unless_they_were_asked_for(mon
         ({"engine": "cloud"}, "there is no engine 'cloud'"),
     ],
 )
+@pytest.mark.usefixtures("without_h2gcn")
 def test_what_cannot_be_asked_for(options, message):
     with pytest.raises(InputError, match=message):
         reproduce("table2", **{"rows": ["GCN"], **options})
@@ -265,3 +266,12 @@ def test_killed_at_random_moments_it_ends_with_the_same_table(tmp_path):
     assert scores(work("killed")) == scores(whole)
     with Store(tmp_path / "killed") as one, Store(tmp_path / "whole") as other:
         assert one.count() == other.count()
+
+
+def test_a_row_of_another_system_is_searched_in_its_grid():
+    table = reproduce("table2", rows=["FAGCN"], **SMALL)
+    assert isinstance(table, ScoreTable)
+    one = table.cells["FAGCN", BOARD]
+    assert one.settings == 16
+    assert len(one.whole) == 4
+    assert {t.spec.width for t in one.tried} == {32}

@@ -12,7 +12,6 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional as F  # noqa: N812
 
 from pdgnn import Graph, InputError
-from pdgnn.models import MODELS
 from pdgnn.nn import Backbone
 from pdgnn.nn.blocks import (
     AggregateBlock,
@@ -26,7 +25,7 @@ from pdgnn.nn.blocks import (
 )
 from pdgnn.nn.plain import Plain
 from pdgnn.ops import Edges, activate, attend, dropout
-from runs import build, prepare
+from runs import OWN, build, prepare
 
 # a ring of 7 with a chord and a tail, and node 9 alone
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 0, 3, 7], [1, 2, 3, 4, 5, 6, 0, 3, 7, 8]], 10)
@@ -72,7 +71,7 @@ def parameters_of(name: str, d: int, depth: int) -> int:
     return ends + 2 * d + depth * (layer[name] + 2 * d)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("depth", [1, 3])
 def test_shapes_parameters_and_gradients(name, depth):
     model = small(name, depth=depth)
@@ -88,7 +87,7 @@ def test_shapes_parameters_and_gradients(name, depth):
             assert (parameter.grad != 0).any(), key
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 def test_many_runs_at_once_are_the_runs_one_by_one(name):
     """Values, gradients and steps, where runs differ in seed, dropout rate, step, α and γ."""
     inputs = [
@@ -167,7 +166,7 @@ def test_gradients_inside_vmap_advance_the_step_too():
             assert torch.allclose(f[r], e, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 def test_dropout_is_of_seed_and_step(name):
     inputs, model = prepare(GRAPH, name), small(name)
     first, second = call(model, inputs), call(model, inputs)

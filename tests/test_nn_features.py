@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from pdgnn import Graph
-from pdgnn.models import MODELS
 from pdgnn.nn import SparseFeatures, compact_features
 from pdgnn.nn.features import SPARSE_SHARE, feature_matmul
-from runs import build, prepare
+from runs import OWN, build, prepare
 
 
 def words(nodes: int = 12, features: int = 40, share: float = 0.03) -> torch.Tensor:
@@ -38,7 +37,7 @@ def test_many_runs_at_once() -> None:
     torch.testing.assert_close(together, torch.stack([feature_matmul(x, w) for w in weights]))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 def test_a_model_takes_either(name: str) -> None:
     g = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], range(1, 12)])
     model = build(name, 40, 3, hidden_channels=8, heads=2).double().eval()

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from oracle import by_hand
 from pdgnn import Graph, InputError, RewiredGraph, diffusion_matrix, direction_features, rewire
 from pdgnn.datasets import load
-from pdgnn.models import MODELS
 from pdgnn.nn.inputs import edge_weights, graph_inputs
 from pdgnn.training.inputs import stacked_inputs
-from runs import build, prepare
+from runs import OWN, build, prepare
 from strategies import graphs
 
 UNIT = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0.0, 1.0)
@@ -36,7 +35,7 @@ def dense(inputs: SimpleNamespace, values: torch.Tensor) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 @settings(max_examples=10)
 @given(g=graphs(max_nodes=9))
 def test_the_structure_is_the_graph_with_loops_or_without(name, g):
@@ -93,7 +92,7 @@ def test_features_are_of_the_first_eigenvector(g, alpha, gamma):
         assert np.allclose(found[..., 1], delta + np.diag(diagonal), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("reach", ["all", "far"])
 def test_rewired_by_the_vector_of_the_graph_itself(name, reach):
     """Features and weights are those of the rewired graph, φ that of the graph before."""
@@ -130,7 +129,7 @@ def test_nothing_is_solved_where_it_is_not_used(monkeypatch):
     for place in ("models", "nn.interface"):
         monkeypatch.setattr(f"pdgnn.{place}.first_eigenvector", refuse)
     g = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
-    for name in MODELS:
+    for name in OWN:
         if name not in FEATURES:
             prepare(g, name, alpha=0.3, gamma=0.4)
         prepare(g, name, phi=[1.0, 2.0, 3.0, 4.0], rewired=True)
@@ -186,7 +185,7 @@ def test_weights_have_loops_or_not_as_their_kind_says(kind, loops):
 
 def test_a_graph_without_edges():
     g = Graph.from_edge_index(np.empty((2, 0), dtype=np.int64), 3)
-    for name in MODELS:
+    for name in OWN:
         inputs = prepare(g, name, rewired=True)
         model = build(name, 4, 2, hidden_channels=16)
         out = model(torch.ones(3, 4), inputs.edges, inputs.edge_weight, inputs.edge_attr)

@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 from pdgnn import Graph, InputError, direction_features
 from pdgnn.models import MODELS, find_model
 from pdgnn.nn import PDGAT, PDGCN
-from runs import build, prepare
+from runs import OWN, build, prepare
 from strategies import graphs
 
 WIDTH, HEADS, DEPTH = 12, 3, 2
@@ -142,7 +142,7 @@ def model_of(name: str, seed: int = 0) -> nn.Module:
     return build(name, 4, 2, **options).double().eval()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 @settings(max_examples=12)
 @given(g=graphs(max_nodes=9), seed=st.integers(0, 99), alpha=st.floats(0, 1), gamma=st.floats(0, 1))
 def test_the_dense_model(name, g, seed, alpha, gamma):
@@ -177,7 +177,7 @@ def test_the_dense_model_tells_the_models_apart():
 
 
 def test_the_registry():
-    assert list(MODELS) == [
+    assert list(OWN) == [
         "mlp", "resnet", "gcn", "sage", "gat", "gat-sep", "gt", "gt-sep", "pd-gcn", "pd-gat",
         "pd-gat-sep", "plain-gcn", "plain-gat", "plain-pd-gcn", "plain-pd-gat",
     ]  # fmt: skip
@@ -186,10 +186,10 @@ def test_the_registry():
     assert len(set(names)) == len(names)
     scoped = ["pd-gcn", "pd-gat", "pd-gat-sep", "plain-pd-gcn", "plain-pd-gat"]
     for field in ("alpha", "gamma"):
-        assert [key for key, model in MODELS.items() if field in model.uses] == scoped
-    with_heads = [key for key, model in MODELS.items() if "heads" in model.uses]
-    assert with_heads == [key for key in MODELS if "gat" in key or "gt" in key]
-    without_graph = [key for key, model in MODELS.items() if "rewired" not in model.uses]
+        assert [key for key, model in OWN.items() if field in model.uses] == scoped
+    with_heads = [key for key, model in OWN.items() if "heads" in model.uses]
+    assert with_heads == [key for key in OWN if "gat" in key or "gt" in key]
+    without_graph = [key for key, model in OWN.items() if "rewired" not in model.uses]
     assert without_graph == ["mlp", "resnet"]
 
 

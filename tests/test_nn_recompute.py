@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from pdgnn import Graph
-from pdgnn.models import MODELS
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.ops import activate, use_backend
-from runs import build, prepare
+from runs import OWN, build, prepare
 
 # a ring of 7 with a chord and a tail, and node 9 alone
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3, 4, 5, 6, 0, 3, 7], [1, 2, 3, 4, 5, 6, 0, 3, 7, 8]], 10)
@@ -50,7 +49,7 @@ def leaves(inputs: SimpleNamespace) -> tuple[SimpleNamespace, list[Tensor]]:
     return made, [t for t in (weight, attr) if t is not None]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", OWN)
 def test_layers_computed_again_give_the_same_bits(name):
     (inputs, given), model = leaves(prepare(GRAPH, name, gamma=0.5)), small(name, depth=3)
     expected = gradients(model, inputs, *given)

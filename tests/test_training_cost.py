@@ -12,7 +12,7 @@ from pdgnn.models import MODELS
 from pdgnn.training import Model, Task
 from pdgnn.training import cost as costs
 from pdgnn.training.cost import begin_seconds, runs_at_once, step_seconds
-from runs import TASKS, spec
+from runs import OWN, TASKS, spec
 
 RING = TASKS["ring"]  # 30 nodes, 40 edges, 4 features, 3 classes
 
@@ -61,7 +61,7 @@ def test_few_features_that_are_not_0_cost_what_they_are():
 
 
 @pytest.mark.parametrize("field", ["width", "depth"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", OWN)
 def test_a_larger_module_takes_longer(model, field):
     run = spec(model=model)
     larger = replace(run, **{field: 2 * getattr(run, field)})

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from pdgnn import Graph
-from pdgnn.models import MODELS
 from pdgnn.ops import use_backend
 from pdgnn.training import Task, train
-from runs import TASKS, random_masks, spec
+from runs import OWN, TASKS, random_masks, spec
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 
@@ -22,7 +21,7 @@ def curves(specs, **options):
     return [r.curves for r in train(specs, tasks=TASKS, curves=True, **options)]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", OWN)
 def test_a_captured_group_trains_as_the_cpu_does(model):
     specs = [
         spec(

@@ -30,7 +30,7 @@ from pdgnn.training.state import (
     views,
 )
 from pdgnn.training.traced import traced
-from runs import TASKS, build, prepare, spec
+from runs import OWN, TASKS, build, prepare, spec
 
 CPU = torch.device("cpu")
 MOST = 77
@@ -63,7 +63,7 @@ def mixed(model: str, **options) -> list[RunSpec]:
     ]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", OWN)
 def test_many_runs_are_as_many_single_ones(model):
     runs = mixed(model, dataset="ring" if model.startswith("p") else "board")
     together = trained(*runs, curves=True)
@@ -335,7 +335,7 @@ def same_state(one: Group, other: Group) -> None:
         torch.testing.assert_close(mine, value, rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", OWN)
 def test_layers_computed_again_train_with_the_same_bits(model):
     for run in mixed(model, dataset="ring", precision="float32")[:2]:
         same_state(trained(run, curves=True), trained(run, curves=True, recompute=True))

@@ -371,7 +371,7 @@ def test_what_is_kept_is_in_the_folder_too(tmp_path):
     assert all(torch.equal(a.logits, b.logits) for a, b in zip(first, again, strict=True))
     both = go(runs, folder=tmp_path, keep=["weights", "logits"])  # trained anew, for the weights
     for r in both:
-        stored = load_file(tmp_path / f"best-{r.spec.key}.safetensors")
+        stored = load_file(next(tmp_path.glob(f"best-*{r.spec.key}.safetensors")))
         assert torch.equal(stored["logits"], r.logits)
         assert torch.equal(stored["weights.last.weight"], r.weights["last.weight"])
     assert all(r.logits is None for r in go(runs, folder=tmp_path))
@@ -419,7 +419,7 @@ def test_results_as_a_flat_table(tmp_path):
         assert {r["test"] for r in rows} == {r.test for r in found}
         assert {"dataset", "lr", "precision", "seconds", "diverged_at"} <= set(table.column_names)
     assert [s.spec.options.get("k") for s in summarize(found)] == [0, 1, None]
-    with pytest.raises(InputError, match=r"holds no results\.jsonl"):
+    with pytest.raises(InputError, match="there is no results store"):
         to_arrow(tmp_path / "none")
 
 

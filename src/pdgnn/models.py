@@ -14,6 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from pdgnn.baselines import (
+    appnp,
+    bernnet,
+    cpgnn,
+    dgn,
+    fagcn,
+    fsgnn,
+    gbk_gnn,
+    glognn,
+    gpr_gnn,
+    h2gcn,
+    jacobiconv,
+    linkx,
+    pgso_gcn,
+    wgcn,
+)
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import Backbone, BlockFactory
@@ -152,6 +168,20 @@ MODELS: dict[str, Model] = {
     "pd-gat-sep": _residual(
         "PD-GAT-sep", partial(_AttendFeatures, sep=True), features=True, **_SEP
     ),
+    "h2gcn": h2gcn.MODEL,
+    "cpgnn": cpgnn.MODEL,
+    "gpr-gnn": gpr_gnn.MODEL,
+    "fsgnn": fsgnn.MODEL,
+    "glognn": glognn.MODEL,
+    "fagcn": fagcn.MODEL,
+    "gbk-gnn": gbk_gnn.MODEL,
+    "jacobiconv": jacobiconv.MODEL,
+    "bernnet": bernnet.MODEL,
+    "linkx": linkx.MODEL,
+    "appnp": appnp.MODEL,
+    "dgn": dgn.MODEL,
+    "wgcn": wgcn.MODEL,
+    "pgso-gcn": pgso_gcn.MODEL,
     "plain-gcn": _flat("GCN (plain)", PlainAggregate, loops=True, weight="symmetric"),
     "plain-gat": _flat("GAT (plain)", PlainAttend, **_GAT),
     "plain-pd-gcn": _flat("PD-GCN (plain)", PlainAggregate, loops=True, weight="diffusion"),

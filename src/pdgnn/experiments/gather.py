@@ -1,15 +1,18 @@
 """A table of scores out of finished runs, whichever search or command made them.
 
-Only runs of the paper's protocol count: its learning rate, dropout and so on, and the number of the
-split for a seed. No data need be on disk.
+Only runs of the paper's protocol count: its learning rate, dropout and so on, or of one of the
+other systems a setting of its grid; and the number of the split for a seed. No data need be on
+disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
+from pdgnn.baselines.grids import GRIDS
 from pdgnn.experiments.catalog import (
     PAPER_DATASETS,
     Experiment,
@@ -17,7 +20,7 @@ from pdgnn.experiments.catalog import (
     metric_of,
     paper_name,
 )
-from pdgnn.experiments.grid import UNTUNED, representatives
+from pdgnn.experiments.grid import UNTUNED, representatives, system_settings, system_steps
 from pdgnn.experiments.outcome import Cell, Row, ScoreTable, Tried
 from pdgnn.experiments.paper import scope as paper_scope
 from pdgnn.experiments.scopes import Classes, Scope, known_classes
@@ -37,7 +40,7 @@ PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 """The ones that count before others."""
 
 _Place = tuple[str, str, bool]  # dataset, model, rewired
-_Point = tuple[int, float, float]  # depth, α, γ
+_Point = tuple[int, float, float, str]  # depth, α, γ; of another system all else that is its own
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ def gather(
     experiment = find_experiment(name)
     usable = [run for run in runs if _by_protocol(run.result.spec)]
     width = (
-        _usual(PROTOCOL.width, {r.result.spec.width for r in usable}) if width is None else width
+        _usual(PROTOCOL.width, {r.result.spec.width for r in usable if _is_ours(r)})
+        if width is None
+        else width
     )
     usable = _of_width(usable, width)
     if rows is None:
@@ -97,7 +102,7 @@ def gather(
         and (run.result.spec.model, run.result.spec.rewired) in mine
     ]
     if steps is None:
-        steps = _usual(PROTOCOL.steps, {run.result.spec.steps for run in usable})
+        steps = _usual(PROTOCOL.steps, {run.result.spec.steps for run in usable if _is_ours(run)})
     if splits is None:
         whole = {r.result.spec.split for r in usable if r.result.spec.steps == steps}
         splits = SPLITS if steps == PROTOCOL.steps or not whole else tuple(sorted(whole))
@@ -125,6 +130,8 @@ def gather(
 
 
 def _by_protocol(spec: RunSpec) -> bool:
+    if spec.model in GRIDS:
+        return spec.seed == spec.split and _own_setting(spec) in _grid_of(spec.model, spec.dataset)
     return (
         spec.seed == spec.split
         and all(getattr(spec, name) == getattr(PROTOCOL, name) for name in FIXED)
@@ -132,14 +139,34 @@ def _by_protocol(spec: RunSpec) -> bool:
     )
 
 
+@cache
+def _grid_of(model: str, dataset: str) -> frozenset[str]:
+    """The settings of a system's grid."""
+    base = RunSpec(dataset=dataset, model=model)
+    return frozenset(_own_setting(s.spec) for s in system_settings(base, MODELS[model]))
+
+
+def _own_setting(spec: RunSpec) -> str:
+    """What a setting of a system is known by, however far it was trained and in what precision."""
+    return replace(spec, split=0, seed=0, steps=1, precision="float32").key
+
+
 def _of_width(runs: Sequence[StoredRun], width: int) -> list[StoredRun]:
-    """Those of a width; a user's model that does not use it has the default in its runs."""
+    """Those of a width; a user's model that does not use it has the default in its runs.
+
+    The other systems have their own.
+    """
     models = {r.result.spec.model for r in runs if r.result.spec.width == width} | set(MODELS)
     return [
         run
         for run in runs
-        if run.result.spec.width == (width if run.result.spec.model in models else PROTOCOL.width)
+        if run.result.spec.model in GRIDS
+        or run.result.spec.width == (width if run.result.spec.model in models else PROTOCOL.width)
     ]
+
+
+def _is_ours(run: StoredRun) -> bool:
+    return run.result.spec.model not in GRIDS
 
 
 def _usual(usual: int, found: set[int]) -> int:
@@ -178,10 +205,15 @@ class _Index:
             spec = run.result.spec
             if self.data[spec.dataset] != run.data or spec.split not in splits[spec.dataset]:
                 continue
-            if spec.steps <= steps:
+            if spec.steps <= self.steps_of(spec.model):
                 place = spec.dataset, spec.model, spec.rewired
-                point = spec.depth, spec.alpha, spec.gamma
+                own = _own_setting(spec) if spec.model in GRIDS else ""
+                point = spec.depth, spec.alpha, spec.gamma, own
                 self.found.setdefault(place, {}).setdefault(point, []).append(run)
+
+    def steps_of(self, model: str) -> int:
+        """Of a run that was trained to the end."""
+        return system_steps(model, self.steps) if model in GRIDS else self.steps
 
     def groups(self, row: Row, dataset: str, given: Classes | None) -> list[tuple[Scope, ...]]:
         """Scopes that are one setting, of a row that rewires and does nothing else with them."""
@@ -197,13 +229,13 @@ class _Index:
     ) -> tuple[Tried, ...]:
         """Every setting of a row on a dataset, as far as it was trained."""
         of_scope = {scope: group for group in groups for scope in group}
-        runs: dict[tuple[int, tuple[Scope, ...]], list[StoredRun]] = {}
-        for (depth, *scope), found in self.found.get(_place(row, dataset), {}).items():
-            own: Scope = (scope[0], scope[1])
-            runs.setdefault((depth, of_scope.get(own, (own,))), []).extend(found)
+        runs: dict[tuple[int, tuple[Scope, ...], str], list[StoredRun]] = {}
+        for (depth, alpha, gamma, own), found in self.found.get(_place(row, dataset), {}).items():
+            group = of_scope.get((alpha, gamma), ((alpha, gamma),))
+            runs.setdefault((depth, group, own), []).extend(found)
         return tuple(
             self._furthest(found, () if row.tuned is None else group)
-            for (_, group), found in sorted(runs.items(), key=lambda item: item[0][0])
+            for (_, group, _), found in sorted(runs.items(), key=lambda item: item[0][0])
             if row.tuned is not False or UNTUNED in group
         )
 
@@ -211,10 +243,11 @@ class _Index:
         """Runs that there are, and that there have to be at least for one whole setting."""
         found = self.found.get(_place(row, dataset), {})
         shown = {(t.spec.depth, scope) for t in tried for scope in t.scopes or (_scope(t.spec),)}
-        done = sum(len(runs) for (d, a, g), runs in found.items() if (d, (a, g)) in shown)
+        done = sum(len(runs) for (d, a, g, _), runs in found.items() if (d, (a, g)) in shown)
         if row.absent or any(t.whole for t in tried):
             return done, done
-        most = max((len(t.splits) for t in tried if t.spec.steps == self.steps), default=0)
+        whole = self.steps_of(row.model)
+        most = max((len(t.splits) for t in tried if t.spec.steps == whole), default=0)
         return done, done + len(self.splits[dataset]) - most
 
     def _furthest(self, runs: Sequence[StoredRun], scopes: tuple[Scope, ...]) -> Tried:
@@ -229,7 +262,7 @@ class _Index:
         def rank(key: tuple[str, int, Scope]) -> tuple[bool, int, int, int]:
             precision, steps, _ = key
             count = len(parts[key])
-            whole = steps == self.steps and count == wanted
+            whole = steps == self.steps_of(runs[0].result.spec.model) and count == wanted
             return whole, steps, count, -PRECISIONS.index(precision)
 
         best = max(parts, key=rank)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 
+from pdgnn.baselines.grids import GRIDS
+from pdgnn.baselines.grids import grid as system_grid
 from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import paper_name
 from pdgnn.experiments.outcome import Row
@@ -25,9 +27,12 @@ __all__ = [
     "check_search",
     "representatives",
     "row_settings",
+    "system_settings",
+    "system_steps",
 ]
 
 DEPTHS = (1, 2, 3, 4, 5)
+PROTOCOL_STEPS = 1000
 UNTUNED: Scope = (1.0, 1.0)
 COARSE: tuple[Scope, ...] = tuple(
     (a, g) for a in (0.0, 0.2, 0.5, 0.8, 1.0) for g in (0.0, 0.2, 0.5, 0.8, 1.0)
@@ -71,6 +76,8 @@ def row_settings(
     those that fall behind early would cost four times as much as the best.
     """
     base = replace(base, model=row.model, rewired=row.rewired)
+    if row.model in GRIDS:
+        return system_settings(base, model)
     if row.tuned is None:
         specs = [resolved(replace(base, depth=depth), model) for depth in DEPTHS]
         return [Setting(spec) for spec in {spec.key: spec for spec in specs}.values()]
@@ -90,6 +97,24 @@ def row_settings(
         always = _always(group, said) if row.tuned else ""
         found.setdefault(spec.key, Setting(spec, always, group))
     return list(found.values())
+
+
+def system_settings(base: RunSpec, model: Model) -> list[Setting]:
+    """Those of one of the other published systems: its own grid, widths and steps.
+
+    Of the `base` only the dataset, the precision and the share of the protocol's steps count.
+    """
+    found = []
+    for fields in system_grid(base.model, base.dataset):
+        steps = system_steps(base.model, base.steps)
+        found.append(Setting(resolved(replace(base, **{**fields, "steps": steps}), model)))
+    return found
+
+
+def system_steps(name: str, steps: int) -> int:
+    """Of a run of a system where a run of the protocol, which has 1000, has so many."""
+    own = int(GRIDS[name].fixed.get("steps", PROTOCOL_STEPS))
+    return max(1, round(own * steps / PROTOCOL_STEPS))
 
 
 def representatives(classes: Classes, said: Scope | None) -> list[tuple[Scope, ...]]:

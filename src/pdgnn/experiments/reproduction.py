@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pdgnn.errors import InputError
@@ -216,7 +217,7 @@ class Reproduction:
                 StoredRun(r, self.tasks[r.spec.dataset].fingerprint(), None, "")
                 for r in self.results.values()
             ]
-        runs, _ = read_runs(self.means.store)
+        runs = read_runs(self.means.store)[0] if Path(self.means.store).exists() else []
         data = {name: task.fingerprint() for name, task in self.tasks.items()}
         return [r for r in runs if data.get(r.result.spec.dataset, r.data) == r.data]
 
