@@ -268,8 +268,8 @@ def reproduce(
         models: The user's own models, each a row; one that uses α or γ is searched like ours.
         rows: Which rows are trained and shown; default: all. An empty list trains the user's own
             alone, and shows all.
-        datasets: Names of the experiment's, or whatever else :class:`Task.open
-            <pdgnn.training.Task>` opens; default: all of the experiment that are there.
+        datasets: Names of the experiment's, or whatever else :meth:`pdgnn.training.Task.open`
+            opens; default: all of the experiment that are there.
         splits: Default: the first ten.
         steps: Of a run that is trained to the end.
         search: ``"published"`` (the paper's (α, γ)), ``"coarse"`` (25 of them and the paper's) or
