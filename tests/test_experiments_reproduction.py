@@ -1,11 +1,5 @@
 from __future__ import annotations
 
-import os
-import random
-import signal
-import time
-import warnings
-
 import pytest
 import torch
 
@@ -233,39 +227,6 @@ def test_rows_by_model_and_by_the_papers_name():
     assert labels("pd-gcn") == ["PD-GCN, α = γ = 1", "PD-GCN"]
     assert labels("GAT (rewired)") == ["GAT + R", "GAT + R, tuned"]
     assert labels("PD-GAT", "GAT") == ["GAT", "PD-GAT"]
-
-
-def _killed(work, seconds: float) -> None:
-    """Does `work` in a process of its own, which is killed after so many seconds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of other threads, which the child does not need
-        child = os.fork()
-    if not child:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-
-
-def test_killed_at_random_moments_it_ends_with_the_same_table(tmp_path):
-    def work(file):
-        return reproduce("table1", rows=["GCN"], store=tmp_path / file, **{**SMALL, "steps": 20})
-
-    begun = time.perf_counter()
-    whole = work("whole")
-    seconds = time.perf_counter() - begun
-    moments, counts = random.Random(0), []
-    for _ in range(5):
-        _killed(lambda: work("killed"), moments.uniform(0.1, 0.4) * seconds)
-        with Store(tmp_path / "killed") as store:
-            counts.append(store.count())
-    assert counts == sorted(counts)  # nothing is lost
-    assert scores(work("killed")) == scores(whole)
-    with Store(tmp_path / "killed") as one, Store(tmp_path / "whole") as other:
-        assert one.count() == other.count()
 
 
 def test_a_row_of_another_system_is_searched_in_its_grid():

@@ -91,7 +91,7 @@ def test_the_lead_and_the_rows(page):
     assert "Table 2 has" in words
     assert "H2GCN" in words  # which has no runs
     assert "Not there yet" not in words
-    assert "3.0 GiB" in words
+    assert "3,072 MiB" in words
 
 
 def test_a_table_says_what_is_missing():
@@ -103,7 +103,7 @@ def test_a_table_says_what_is_missing():
     assert "No runs yet: roman-empire." in words
     assert "+2.00*" in words
     assert "does not reach it either" in words
-    assert "Memory was not recorded." in words
+    assert "the largest is shown" in words
     classes = [a.get("class") for tag, a in found.seen if tag == "td"]
     assert "up" in classes
 
@@ -265,3 +265,10 @@ def test_many_runs_make_a_small_page(page):
 def test_a_row_without_a_model_is_named(tmp_path):
     page = paper_page(collect(small_runs(), {1: ABOUT}, root=tmp_path))
     assert "Not there yet, published scores only: H2GCN" in " ".join(parsed(page).words)
+
+
+def test_runs_of_a_cpu_have_no_memory(tmp_path):
+    runs = [replace(r, result=replace(r.result, memory=None)) for r in small_runs()]
+    words = " ".join(parsed(paper_page(collect(runs, {1: ABOUT}, root=tmp_path))).words)
+    assert "Memory was not recorded: it is known of runs on a GPU." in words
+    assert "MiB" not in words

@@ -149,3 +149,12 @@ def test_layers_computed_again_take_less_memory(precision, capture):
     near = 1e-4 if precision == "float32" else 1e-2
     np.testing.assert_allclose(found[1][:, 0], found[0][:, 0], atol=near)
     assert peaks[1] < 0.7 * peaks[0]
+
+
+def test_a_run_knows_the_memory_it_took():
+    few, many = ([spec(split=i, width=64) for i in range(n)] for n in (1, 8))
+    alone, *_ = train(few, tasks=TASKS, device="cuda")
+    together = train(many, tasks=TASKS, device="cuda")
+    assert {r.memory for r in together} == {together[0].memory}
+    assert 0 < together[0].memory <= alone.memory
+    assert train(few, tasks=TASKS)[0].memory is None

@@ -28,7 +28,10 @@ LIMIT = 300
 
 
 def test_trainings_that_are_killed_come_to_the_same_results_and_do_no_run_twice(tmp_path):
-    """Alone, two on one store, and one that waits for another; see killing.py."""
+    """Trainings and reproductions, alone, two on one store, and one that waits for another.
+
+    See killing.py.
+    """
     ended = subprocess.run(
         [sys.executable, str(HERE / "killing.py"), str(tmp_path)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sys.path))},
@@ -38,7 +41,10 @@ def test_trainings_that_are_killed_come_to_the_same_results_and_do_no_run_twice(
         timeout=LIMIT,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.split() == ["one", "two", "taken_over"]
+    assert ended.stdout.splitlines() == [
+        *("training one", "training two", "training taken_over"),
+        *("reproduction one", "reproduction two"),
+    ]
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def result(run: RunSpec, **options) -> RunResult:
 
 
 RESULTS = [
-    result(RUNS[0], curves=CURVES),
+    result(RUNS[0], curves=CURVES, memory=2**33),
     result(RUNS[1], val=math.nan, test=math.nan, step=0, diverged_at=6),
     result(replace(RUNS[2], dataset="ring", alpha=0.1, gamma=0.3, model="pd-gcn", rewired=True)),
     result(replace(RUNS[2], model="mine", options={"k": 3, "kind": "a'b", "flag": None})),
@@ -80,6 +80,7 @@ def test_runs_read_back_whole_in_the_order_they_were_finished(file):
         assert store.count() == 5
         stored = store.runs()
         assert [run.result for run in stored] == RESULTS
+        assert [run.result.memory for run in stored] == [r.memory for r in RESULTS]
         assert {run.provenance for run in stored} == {1}
         assert all(run.finished.endswith("+00:00") for run in stored)
         assert store.provenances() == {1: {"machine": "ours", "versions": {"a": "1"}}}

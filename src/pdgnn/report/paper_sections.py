@@ -194,25 +194,28 @@ def _keys(series: Iterable[Series]) -> str:
 
 
 def time_section(paper: Paper) -> str:
-    """Seconds by dataset and model, and the memory where it was recorded."""
+    """Seconds by dataset and model, and the memory of those that trained on a GPU."""
     spent: dict[tuple[str, str], list[float]] = {}
+    held: dict[tuple[str, str], int] = {}
     for run in paper.runs:
         spec = run.result.spec
         dataset = "synthetic graphs" if spec.dataset.startswith("synthetic:") else spec.dataset
-        spent.setdefault((dataset, model_name(spec)), []).append(run.result.seconds)
+        place = dataset, model_name(spec)
+        spent.setdefault(place, []).append(run.result.seconds)
+        if run.result.memory is not None:
+            held[place] = max(held.get(place, 0), run.result.memory)
     rows = "".join(
         f'<tr><th scope="row"><span>{text(dataset)}</span></th><td class="words">{text(model)}</td>'
         f"<td>{len(seconds):,}</td><td>{duration(sum(seconds))}</td>"
-        f"<td>{sum(seconds) / len(seconds):.2f} s</td></tr>"
+        f"<td>{sum(seconds) / len(seconds):.2f} s</td>"
+        f"<td>{_mebibytes(held.get((dataset, model)))}</td></tr>"
         for (dataset, model), seconds in sorted(spent.items())
     )
     total = sum(run.result.seconds for run in paper.runs)
-    peaks = [_peak(about) for about in paper.provenances.values()]
-    known = [p for p in peaks if p is not None]
     memory = (
-        f"The most memory that a training took is {max(known) / 2**30:.1f} GiB."
-        if known
-        else "Memory was not recorded."
+        "So is its memory on a GPU, of the most that those took; the largest is shown."
+        if held
+        else "Memory was not recorded: it is known of runs on a GPU."
     )
     return (
         f"<p>All runs together took <b>{duration(total)}</b> of training. A run's seconds are its "
@@ -220,13 +223,13 @@ def time_section(paper: Paper) -> str:
         "<details><summary>By dataset and model</summary>"
         '<div class="wide" tabindex="0"><table class="times"><thead><tr><th scope=col>dataset</th>'
         '<th scope=col class="words">model</th><th scope=col>runs</th><th scope=col>together</th>'
-        f"<th scope=col>one run</th></tr></thead><tbody>{rows}</tbody></table></div></details>"
+        "<th scope=col>one run</th><th scope=col>memory</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div></details>"
     )
 
 
-def _peak(about: Mapping[str, Any]) -> float | None:
-    value = about.get("peak_bytes")
-    return float(value) if isinstance(value, int | float) else None
+def _mebibytes(memory: int | None) -> str:
+    return "" if memory is None else f"{memory / 2**20:,.0f} MiB"
 
 
 def duration(seconds: float) -> str:
@@ -282,8 +285,6 @@ def _pairs(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in about.items():
         if name == "versions" and isinstance(value, Mapping):
             yield name, ", ".join(f"{k} {v}" for k, v in value.items())
-        elif name == "peak_bytes" and (peak := _peak(about)) is not None:
-            yield "peak memory", f"{peak / 2**30:.1f} GiB"
         elif isinstance(value, str | int | float):
             yield name.replace("_", " "), str(value)
         elif value is not None:

@@ -59,6 +59,7 @@ COLUMNS = {
     "steps_run": "INTEGER NOT NULL",
     "seconds": "REAL NOT NULL",
     "diverged_at": "INTEGER",
+    "memory": "INTEGER",
     "provenance": "INTEGER",
     "finished": "TEXT NOT NULL",
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from pdgnn.errors import DAMAGE, InputError
+from pdgnn.errors import DAMAGE, InputError, check_whole
 from pdgnn.training.spec import VERSION, RunResult, RunSpec
 
 __all__ = ["NUMBERS", "StoredRun", "now", "result_from_row", "row_of"]
@@ -54,6 +54,7 @@ def row_of(result: RunResult, data: str, provenance: int | None, finished: str) 
         "spec": spec_to_json(spec),
         **scores,
         **{n: getattr(result, n) for n in NUMBERS[2:]},
+        "memory": result.memory,
         "provenance": provenance,
         "finished": finished,
     }
@@ -64,7 +65,9 @@ def result_from_row(row: Mapping[str, Any], place: str) -> RunResult:
     try:
         said = json.loads(row["spec"])
         version, numbers = said.pop("version", VERSION), {n: row[n] for n in NUMBERS}
-        return RunResult.from_dict({"version": version, "spec": said, **numbers})
+        result = RunResult.from_dict({"version": version, "spec": said, **numbers})
+        memory = row["memory"]
+        return replace(result, memory=None if memory is None else check_whole("memory", memory, 0))
     except DAMAGE as e:
         raise InputError(
             f"{place} is damaged or of another version ({str(e).partition(chr(10))[0][:160]}); "

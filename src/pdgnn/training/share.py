@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -159,6 +159,8 @@ class _Share:
     def _train_chunk(self, specs: list[RunSpec]) -> list[RunResult]:
         settings, on_gpu = self.settings, self.settings.device.type == "cuda"
         devices = [settings.device] if on_gpu else []
+        for device in devices:
+            torch.cuda.reset_peak_memory_stats(device)
         with torch.random.fork_rng(devices=devices):  # modules may draw from torch's generators
             group = self._group(specs)
             watch = Watch(
@@ -177,6 +179,9 @@ class _Share:
         if settings.save_last:
             self._save(group)
         results = group.results()
+        for device in devices:
+            each = torch.cuda.max_memory_allocated(device) // len(results)
+            results = [replace(r, memory=each) for r in results]
         self.keeper.add_results(results)
         return results
 

@@ -229,6 +229,8 @@ class RunResult:
     steps_run: int
     seconds: float = field(compare=False)  # this run's share of the time of those trained with it
     diverged_at: int | None = None  # the first step whose loss was not finite; it ends the run
+    memory: int | None = field(default=None, compare=False)
+    """Bytes of a GPU: this run's share of the most that those trained with it took there."""
     curves: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     """``[steps_run, 3]``: loss, validation and test score after each step, if asked for."""
     logits: Tensor | None = field(default=None, compare=False, repr=False)
@@ -237,7 +239,7 @@ class RunResult:
     """The module's state_dict at the best validation step, on the CPU, if asked for."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, None for nan; without curves, logits and weights."""
+        """Plain values, None for nan; without memory, curves, logits and weights."""
         scores = {n: _none_for_nan(getattr(self, n)) for n in ("val", "test")}
         rest = {n: getattr(self, n) for n in ("step", "steps_run", "seconds", "diverged_at")}
         return {"version": VERSION, "spec": self.spec.to_dict(), **scores, **rest}

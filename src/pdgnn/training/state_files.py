@@ -124,5 +124,5 @@ def _opened(file: Path, remedy: str = "delete it to start its runs anew") -> Ite
             opened: AbstractContextManager[Any] = safe_open(str(file), framework="pt")
             with opened as stored:
                 yield stored
-        except SafetensorError as e:
+        except (SafetensorError, RuntimeError) as e:  # the second: torch could not open it
             raise ValueError(e) from e

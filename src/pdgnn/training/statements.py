@@ -30,7 +30,7 @@ __all__ = [
 
 CHUNK = 500
 """Values in one question; SQLite takes at least 999."""
-NEEDED = ("data", "key", "spec", *NUMBERS, "provenance", "finished")
+NEEDED = ("data", "key", "spec", *NUMBERS, "memory", "provenance", "finished")
 SELECT = f"SELECT {', '.join(f'runs.{n}' for n in NEEDED)} FROM runs"
 """All that a :class:`StoredRun` is made of, but for curves."""
 

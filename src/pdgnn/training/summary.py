@@ -97,7 +97,7 @@ def chosen(summaries: Sequence[Summary]) -> Summary | None:
     return max(able, key=lambda s: s.val_mean, default=None)
 
 
-NUMBERS = ("val", "test", "step", "steps_run", "seconds", "diverged_at")
+NUMBERS = ("val", "test", "step", "steps_run", "seconds", "diverged_at", "memory")
 """What a table has of a result."""
 
 
@@ -132,7 +132,7 @@ def to_arrow(results: Iterable[RunResult] | str | PathLike[str]) -> Any:
         columns[name] = pa.array(values, pa.float64())
     for name in NUMBERS[2:]:
         columns[name] = [getattr(r, name) for r in runs]
-    whole = ("patience", "diverged_at")
+    whole = ("patience", "diverged_at", "memory")
     return pa.table({n: pa.array(v, pa.int64()) if n in whole else v for n, v in columns.items()})
 
 
