@@ -277,7 +277,7 @@ def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measur
     if not only:
         with working("opening the graphs"):
             plan = make_plan(work, measure=False)
-        if measure and plan.run_steps:
+        if measure and plan.run_steps and means.engine != "ray":  # this machine says nothing of it
             with working("timing a few steps"):
                 plan = make_plan(work)
         show(plan_text(plan))
