@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from typer.testing import CliRunner
 
@@ -37,8 +39,11 @@ number = 3
 def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(stages, "LEAST_STEPS", 1)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "json.py").write_text(OWN)
+    (tmp_path / "a-b.py").write_text(OWN)
 
 
 def run(*words: str, code: int = 0):
@@ -98,6 +103,25 @@ def test_a_model_of_ones_own_alone_is_shown_beside_all_rows():
         assert {r.result.spec.model for r in store.runs()} == {"mine"}
 
 
+NAMED = """
+def build(size, spec):
+    return Net(size.in_channels, size.out_channels)
+
+mine = Model(build=build, uses=["depth"])
+"""
+
+
+def test_a_model_of_ones_own_in_worker_processes(tmp_path):
+    """Its functions are at the top of its file, and are imported there by its name."""
+    (tmp_path / "named_model.py").write_text(OWN.partition("mine = ")[0] + NAMED)
+    done = run(
+        "table2", *SMALL, "--models", "named_model.py:mine", "--no-measure", "--workers", "2"
+    )
+    assert "mine" in done.stdout
+    with Store("paper.sqlite") as store:
+        assert {r.result.spec.model for r in store.runs()} == {"mine"}
+
+
 def test_minutes_that_are_over():
     said = run("table2", *SMALL, "--models", "GCN", "--minutes", "0", "--no-measure")
     assert "the minutes are over; what is done is in paper.sqlite" in said.stderr
@@ -123,6 +147,8 @@ def test_stopped_by_ctrl_c(monkeypatch):
             "number of own.py is no pdgnn.training.Model",
         ),
         (["table2", "--models", "broken.py:mine"], "broken.py cannot be run: ZeroDivisionError"),
+        (["table2", "--models", "json.py:mine"], "json.py has the name of another module, json"),
+        (["table2", "--models", "a-b.py:mine"], "a-b.py cannot be imported; call it like"),
         (["table2", "--models", "GCN,XYZ"], "table2 has no row 'XYZ'; it has 'GCN'"),
         (["table2", "--models", "H2GCN"], "there is no model for H2GCN yet"),
         (["table2", "--models", ","], "--models is empty"),

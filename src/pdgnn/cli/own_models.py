@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
+import sys
 from collections.abc import Collection
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pdgnn.errors import InputError
@@ -48,13 +50,42 @@ def load_model(place: str) -> tuple[str, Model]:
     path = Path(file)
     if not path.is_file():
         raise InputError(f"there is no file {file}; give a model of yours as FILE.py:NAME")
-    try:
-        found = runpy.run_path(str(path))
-    except Exception as e:
-        raise InputError(f"{file} cannot be run: {type(e).__name__}: {e}") from e
-    if name not in found:
+    found = getattr(_imported(path), name, None)
+    if found is None:
         raise InputError(f"{file} has no {name!r}; give the name of a Model in it")
-    if not isinstance(found[name], Model):
-        kind = type(found[name]).__name__
+    if not isinstance(found, Model):
+        kind = type(found).__name__
         raise InputError(f"{name} of {file} is no pdgnn.training.Model but of type {kind}")
-    return name, found[name]
+    return name, found
+
+
+def _imported(path: Path) -> ModuleType:
+    """The file as a module of its name, which worker processes can import too."""
+    name, folder = path.stem, str(path.resolve().parent)
+    known = sys.modules.get(name)
+    ours = getattr(known, "__pdgnn_models__", False)
+    if (known is not None and not ours) or (known is None and _exists(name, path)):
+        raise InputError(f"{path} has the name of another module, {name}; rename the file")
+    spec = spec_from_file_location(name, path)
+    if not name.isidentifier() or spec is None or spec.loader is None:
+        raise InputError(f"{path} cannot be imported; call it like a variable, such as mine.py")
+    module = module_from_spec(spec)
+    module.__dict__["__pdgnn_models__"] = True
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:
+        del sys.modules[name]
+        raise InputError(f"{path} cannot be run: {type(e).__name__}: {e}") from e
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return module
+
+
+def _exists(name: str, path: Path) -> bool:
+    """Whether another file would be imported by this name."""
+    try:
+        found = find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    return found is not None and Path(found.origin or "").resolve() != path.resolve()
