@@ -20,7 +20,9 @@ def tried(row: Row, dataset: str, mean: float, *, n: int = 10, whole: bool = Tru
     """A setting whose test scores are `mean` - 1 and + 1 by turns; validation is 2 above."""
     spec = RunSpec(dataset=dataset, model=row.model, rewired=row.rewired, **setting)
     test = tuple(mean + (-1) ** i for i in range(n))
-    return Tried(spec, tuple(range(n)), tuple(t + 2 for t in test), test, 12.0, whole)
+    scopes = () if row.tuned is None else ((spec.alpha, spec.gamma),)
+    val = tuple(t + 2 for t in test)
+    return Tried(spec, tuple(range(n)), val, test, 12.0, whole, scopes=scopes)
 
 
 def grid_cell(row: Row, dataset: str, **kw) -> Cell:

@@ -187,7 +187,7 @@ def test_few_scopes_make_no_map():
 
 def test_odd_scopes_have_axes_of_their_own():
     cell = grid_cell(TABLE_ROWS[2], "tolokers")
-    odd = [replace(t, spec=replace(t.spec, alpha=t.spec.alpha / 3)) for t in cell.tried]
+    odd = [replace(t, scopes=((t.spec.alpha / 3, t.spec.gamma),)) for t in cell.tried]
     heat = heat_of(replace(cell, tried=tuple(odd)))
     assert len(heat.alphas) == 11
     assert heat.alphas[-1] == pytest.approx(1 / 3, abs=1e-5)

@@ -129,13 +129,11 @@ def mean_and_std(tried: Tried | None) -> str:
 
 
 def scope_of(tried: Tried | None) -> tuple[str, str, str]:
-    """α, γ and the depth of a setting; a dash for what its model does not use."""
+    """α, γ and the depth of a setting; a dash for α and γ of a row that has none."""
     if tried is None:
         return "", "", ""
     spec = tried.spec
-    alpha, gamma = (
-        f"{getattr(spec, name):g}" if spec.uses(name) else "–" for name in ("alpha", "gamma")
-    )
+    alpha, gamma = (f"{a:g}" if tried.scopes else "–" for a in (spec.alpha, spec.gamma))
     return alpha, gamma, f"{spec.depth}"
 
 
