@@ -1,8 +1,7 @@
 """What pruning saves and loses in the search of a row, against all its settings to the end.
 
-    pdgnn reproduce table2 --datasets chameleon-filtered --models PD-GCN --search full --store S
     pdgnn reproduce table2 --datasets chameleon-filtered --models PD-GCN --search full \
-        --exhaustive --store S
+        --exhaustive --curves --store S
     python benchmarks/pruning.py S --datasets chameleon-filtered --models PD-GCN
 
 Nothing is trained here. Writes ``results/pruning.json``.
@@ -31,12 +30,14 @@ def measured(options: argparse.Namespace) -> list[dict[str, Any]]:
         rows=None if options.models is None else options.models.split(","),
         datasets=options.datasets.split(","),
         search=Search(options.search),
+        splits=options.splits,
         steps=options.steps,
         precision=options.precision,
     )
     work = Reproduction(request)
-    runs, _ = read_runs(options.store)
-    results = {run.result.spec.key: run.result for run in runs}
+    runs, about = read_runs(options.store, curves=True)
+    results = [run.result for run in runs]
+    made = [about[run.provenance] for run in runs if run.provenance in about]
     found = []
     for dataset in request.all_datasets:
         for cell in work.searches(dataset):
@@ -51,6 +52,8 @@ def measured(options: argparse.Namespace) -> list[dict[str, Any]]:
                     "row": cell.row.label,
                     "dataset": dataset,
                     "precision": options.precision,
+                    "splits": len(cell.staged.splits),
+                    "made_by": made[-1] if made else None,
                     "settings": p.settings,
                     "to_the_end": p.to_the_end,
                     "steps": p.steps,
@@ -78,6 +81,7 @@ def main() -> None:
     parser.add_argument("--search", default="full")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--precision", default="float32")
+    parser.add_argument("--splits", type=lambda text: [int(part) for part in text.split(",")])
     rows = measured(parser.parse_args())
     if rows:
         (common.RESULTS / "pruning.json").write_text(json.dumps(rows, indent=1) + "\n")
