@@ -42,7 +42,7 @@ def grid_cell(row: Row, dataset: str, **kw) -> Cell:
         for gamma in (0.5, 1.0)
         for i in range(11)
     ]
-    return Cell(row, dataset, Published(48.0, 1.0), tuple(found), 44, 320, 440)
+    return Cell(row, dataset, Published(48.0, 1.0), tuple(found), 44, 320, 440, alike=tuple(found))
 
 
 def score_table() -> ScoreTable:

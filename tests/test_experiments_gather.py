@@ -196,3 +196,16 @@ def test_another_system_may_have_fewer_steps():
     assert cell(found, "GBK-GNN", "minesweeper") == cell([], "GBK-GNN", "minesweeper")
     on_board = runs(**{**setting, "dataset": "minesweeper"}, lr=0.01, steps=500)
     assert len(cell(on_board, "GBK-GNN").whole) == 1
+
+
+def test_settings_trained_alike_are_kept_apart_from_the_furthest():
+    early = [run for g in range(6) for run in runs((0, 1), gamma=g / 10, steps=50)]
+    whole = [run for g in (1, 3) for run in runs(gamma=g / 10)]
+    one = cell([*early, *whole])
+    assert {(t.spec.gamma, t.spec.steps, t.splits) for t in one.alike} == {
+        (g / 10, 50, (0, 1)) for g in range(6)
+    }
+    assert {t.spec.gamma for t in one.whole} == {0.1, 0.3}
+    assert not any(t.whole for t in one.alike)
+    as_many = cell([*whole, *early[:2], *early[2:4]])  # two settings of each: the longer ones
+    assert {t.spec.steps for t in as_many.alike} == {1000}

@@ -136,7 +136,7 @@ def test_a_heat_map_has_the_values_of_the_data():
         layer = data["depths"][str(t.spec.depth)]
         assert layer["v"][k] == round(100 * t.val_mean)
         assert layer["t"][k] == round(100 * t.mean)
-        assert layer["n"][k] == (10 if t.whole else -10)
+        assert layer["n"][k] == 10
     assert sum(n != 0 for layer in data["depths"].values() for n in layer["n"]) == len(cell.tried)
     json.dumps(data, allow_nan=False)
 
@@ -148,7 +148,7 @@ def test_a_heat_map_shows_the_best_depth_of_each_cell():
     titles = [w for w in found.words if w.startswith("α ")]
     assert len(titles) == 22
     assert "α 0.3, γ 0.5: validation 48.50, test 46.50, depth 3" in titles
-    assert sum("stopped early" in w for w in titles) == 6
+    assert heat.trained == "10 splits, 1,000 steps"
     fills = [a["fill"] for tag, a in found.seen if tag == "rect" and "fill" in a]
     assert set(fills) <= {f"#{shade}" for shade in SHADES}
     assert f"#{SHADES[-1]}" in fills
@@ -160,19 +160,11 @@ def test_a_heat_map_shows_the_best_depth_of_each_cell():
     assert "48.50" in label
 
 
-def test_a_whole_cell_goes_before_an_early_one():
-    cell = grid_cell(TABLE_ROWS[2], "tolokers")
-    better = replace(cell.tried[0], val=tuple(v + 50 for v in cell.tried[0].val), whole=False)
-    heat = heat_of(replace(cell, tried=(better, *cell.tried[1:])))
-    place = heat.alphas.index(better.spec.alpha), heat.gammas.index(better.spec.gamma)
-    assert heat.best()[place].spec.depth == 3
-
-
 def test_scopes_of_one_rewired_graph_share_their_value():
     cell = grid_cell(TABLE_ROWS[2], "tolokers")
     first, second = (replace(t, scopes=()) for t in cell.tried[:2])
     shared = replace(first, scopes=((first.spec.alpha, 0.5), (0.7, 0.7), (0.8, 0.8), (0.9, 0.9)))
-    heat = heat_of(replace(cell, tried=(shared, second)))
+    heat = heat_of(replace(cell, alike=(shared, second)))
     values = heat_data(heat)["depths"]["2"]["v"]
     assert sum(v == round(100 * first.val_mean) for v in values) == 4
     assert sum(v is not None for v in values) == 5
@@ -180,15 +172,15 @@ def test_scopes_of_one_rewired_graph_share_their_value():
 
 def test_few_scopes_make_no_map():
     cell = grid_cell(TABLE_ROWS[2], "tolokers")
-    assert heat_of(replace(cell, tried=cell.tried[:3])) is None
-    assert heat_of(replace(cell, tried=())) is None
+    assert heat_of(replace(cell, tried=cell.tried[:3], alike=cell.tried[:3])) is None
+    assert heat_of(replace(cell, tried=(), alike=())) is None
     assert heat_of(replace(cell, row=TABLE_ROWS[0])) is None
 
 
 def test_odd_scopes_have_axes_of_their_own():
     cell = grid_cell(TABLE_ROWS[2], "tolokers")
     odd = [replace(t, scopes=((t.spec.alpha / 3, t.spec.gamma),)) for t in cell.tried]
-    heat = heat_of(replace(cell, tried=tuple(odd)))
+    heat = heat_of(replace(cell, tried=(), alike=tuple(odd)))
     assert len(heat.alphas) == 11
     assert heat.alphas[-1] == pytest.approx(1 / 3, abs=1e-5)
 

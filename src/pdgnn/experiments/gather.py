@@ -116,6 +116,7 @@ def gather(
             tried = index.tried(row, dataset, groups)
             said = experiment.published.get((row.label, dataset))
             done, wanted = index.counts(row, dataset, tried)
+            alike = index.alike(row, dataset, groups)
             cells[row.label, dataset] = Cell(
                 row,
                 dataset,
@@ -124,6 +125,7 @@ def gather(
                 settings=len(tried) if count is None else count.settings,
                 runs_done=done if count is None else count.runs_done,
                 runs_wanted=wanted if count is None else count.runs_wanted,
+                alike=alike,
             )
     found = {dataset: (metrics or {}).get(dataset) or metric_of(dataset) for dataset in datasets}
     return ScoreTable(name, experiment.title, tuple(rows), tuple(datasets), found, cells)
@@ -228,16 +230,36 @@ class _Index:
         self, row: Row, dataset: str, groups: Sequence[tuple[Scope, ...]]
     ) -> tuple[Tried, ...]:
         """Every setting of a row on a dataset, as far as it was trained."""
+        found = self._settings(row, dataset, groups)
+        return tuple(self._furthest(runs, group) for group, runs in found)
+
+    def alike(
+        self, row: Row, dataset: str, groups: Sequence[tuple[Scope, ...]]
+    ) -> tuple[Tried, ...]:
+        """The settings that were trained alike, of which there are the most."""
+        stages: dict[tuple[int, str, tuple[int, ...]], list[Tried]] = {}
+        for group, runs in self._settings(row, dataset, groups):
+            parts = _parts(runs)
+            for key in parts:
+                t = self._tried(key, parts, group)
+                stages.setdefault((t.spec.steps, t.spec.precision, t.splits), []).append(t)
+        most = max(stages, key=lambda stage: (len(stages[stage]), stage), default=None)
+        return () if most is None else tuple(stages[most])
+
+    def _settings(
+        self, row: Row, dataset: str, groups: Sequence[tuple[Scope, ...]]
+    ) -> list[tuple[tuple[Scope, ...], list[StoredRun]]]:
+        """The scopes, if it has some, and the runs of each setting, the shallowest first."""
         of_scope = {scope: group for group in groups for scope in group}
         runs: dict[tuple[int, tuple[Scope, ...], str], list[StoredRun]] = {}
         for (depth, alpha, gamma, own), found in self.found.get(_place(row, dataset), {}).items():
             group = of_scope.get((alpha, gamma), ((alpha, gamma),))
             runs.setdefault((depth, group, own), []).extend(found)
-        return tuple(
-            self._furthest(found, () if row.tuned is None else group)
+        return [
+            (() if row.tuned is None else group, found)
             for (_, group, _), found in sorted(runs.items(), key=lambda item: item[0][0])
             if row.tuned is not False or UNTUNED in group
-        )
+        ]
 
     def counts(self, row: Row, dataset: str, tried: Sequence[Tried]) -> tuple[int, int]:
         """Runs that there are, and that there have to be at least for one whole setting."""
@@ -252,21 +274,27 @@ class _Index:
 
     def _furthest(self, runs: Sequence[StoredRun], scopes: tuple[Scope, ...]) -> Tried:
         """The runs of one precision and one number of steps that say the most."""
-        wanted = len(self.splits[runs[0].result.spec.dataset])
-        parts: dict[tuple[str, int, Scope], dict[int, StoredRun]] = {}
-        for run in runs:
-            spec = run.result.spec
-            part = parts.setdefault((spec.precision, spec.steps, _scope(spec)), {})
-            part[spec.split] = run
+        parts = _parts(runs)
 
-        def rank(key: tuple[str, int, Scope]) -> tuple[bool, int, int, int]:
+        def rank(key: _Part) -> tuple[bool, int, int, int]:
             precision, steps, _ = key
-            count = len(parts[key])
-            whole = steps == self.steps_of(runs[0].result.spec.model) and count == wanted
-            return whole, steps, count, -PRECISIONS.index(precision)
+            return self._whole(key, parts), steps, len(parts[key]), -PRECISIONS.index(precision)
 
-        best = max(parts, key=rank)
-        chosen = [parts[best][split] for split in sorted(parts[best])]
+        return self._tried(max(parts, key=rank), parts, scopes)
+
+    def _whole(self, key: _Part, parts: Mapping[_Part, Mapping[int, StoredRun]]) -> bool:
+        spec = next(iter(parts[key].values())).result.spec
+        return key[1] == self.steps_of(spec.model) and len(parts[key]) == len(
+            self.splits[spec.dataset]
+        )
+
+    def _tried(
+        self,
+        key: _Part,
+        parts: Mapping[_Part, Mapping[int, StoredRun]],
+        scopes: tuple[Scope, ...],
+    ) -> Tried:
+        chosen = [parts[key][split] for split in sorted(parts[key])]
         own = _scope(chosen[0].result.spec)
         ids = dict.fromkeys(run.provenance for run in chosen if run.provenance is not None)
         return Tried(
@@ -275,10 +303,22 @@ class _Index:
             tuple(100 * run.result.val for run in chosen),
             tuple(100 * run.result.test for run in chosen),
             sum(run.result.seconds for run in chosen),
-            rank(best)[0],
+            self._whole(key, parts),
             tuple(ids),
             (own, *(scope for scope in scopes if scope != own)) if scopes else (),
         )
+
+
+_Part = tuple[str, int, Scope]  # precision, steps, the scope that stands for others
+
+
+def _parts(runs: Sequence[StoredRun]) -> dict[_Part, dict[int, StoredRun]]:
+    """The runs of a setting by what they share, each by its split."""
+    parts: dict[_Part, dict[int, StoredRun]] = {}
+    for run in runs:
+        spec = run.result.spec
+        parts.setdefault((spec.precision, spec.steps, _scope(spec)), {})[spec.split] = run
+    return parts
 
 
 def _place(row: Row, dataset: str) -> _Place:

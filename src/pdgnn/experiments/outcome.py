@@ -84,6 +84,9 @@ class Cell:
     settings: int = 0  # in the whole grid that was searched; rewired graphs that are equal once
     runs_done: int = 0
     runs_wanted: int = 0
+    alike: tuple[Tried, ...] = ()
+    """The settings on the same splits, for the same steps and in the same precision, of which there
+    are the most; a fair picture over (α, γ), where `tried` has the promising ones further."""
 
     @cached_property
     def whole(self) -> tuple[Tried, ...]:

@@ -1,7 +1,9 @@
 """Heat maps of scores over (α, γ) as SVG: one for each model and graph.
 
-Each is drawn at the best depth of every cell, by validation. The page's script redraws it for a
-depth of the reader's choice from the numbers of :func:`heat_data`, in hundredths of a percent.
+A map has the settings that were trained alike, on the same splits and for the same steps, so that
+its colours compare. Each place is drawn at its best depth, by validation. The page's script redraws
+it for a depth of the reader's choice from the numbers of :func:`heat_data`, in hundredths of a
+percent.
 """
 
 from __future__ import annotations
@@ -44,36 +46,34 @@ class Heat:
     chosen: Place | None
     chosen_tried: Tried | None
     published: Place | None
+    trained: str  # how, all of them alike
 
     def best(self) -> dict[Place, Tried]:
-        """At each place the depth with the best validation score, trained to the end if any is."""
+        """At each place the depth with the best validation score."""
         found: dict[Place, Tried] = {}
         for places in self.tried.values():
             for place, t in places.items():
-                if place not in found or _rank(t) > _rank(found[place]):
+                if place not in found or t.val_mean > found[place].val_mean:
                     found[place] = t
         return found
 
 
-def _rank(t: Tried) -> tuple[bool, float]:
-    return t.whole, -math.inf if math.isnan(t.val_mean) else t.val_mean
-
-
 def heat_of(cell: Cell) -> Heat | None:
     """The heat map of a cell; None where there is nothing to see over (α, γ)."""
-    if not cell.row.tuned or not any(t.spec.uses("gamma") for t in cell.tried):
+    shown = cell.alike
+    if not cell.row.tuned or not any(t.spec.uses("gamma") for t in shown):
         return None
-    scopes = {s for t in cell.tried for s in _scopes(t)}
-    different = {_scopes(t) for t in cell.tried}
+    scopes = {s for t in (*shown, *cell.whole) for s in _scopes(t)}
+    different = {_scopes(t) for t in shown}
     if len(scopes) < FEWEST or len(different) < 2:
         return None
     alphas, gammas = (_axis({s[i] for s in scopes}) for i in (0, 1))
     tried: dict[int, dict[Place, Tried]] = {}
-    for t in cell.tried:
+    for t in shown:
         if math.isfinite(t.val_mean):
             places = tried.setdefault(t.spec.depth, {})
             places |= {_place(s, alphas, gammas): t for s in _scopes(t)}
-    name, best = model_name(cell.tried[0].spec), cell.by_validation
+    name, best = model_name(shown[0].spec), cell.by_validation
     said = scope(name, cell.dataset)
     return Heat(
         name,
@@ -85,6 +85,7 @@ def heat_of(cell: Cell) -> Heat | None:
         None if best is None else _place(_scopes(best)[0], alphas, gammas),
         best,
         _place(said, alphas, gammas) if said and said[0] in alphas and said[1] in gammas else None,
+        f"{len(shown[0].splits)} splits, {shown[0].spec.steps:,} steps",
     )
 
 
@@ -107,7 +108,7 @@ def heat_svg(heat: Heat) -> str:
     values = [t.val_mean for t in best.values()]
     low, high = min(values), max(values)
     across, up = len(heat.alphas), len(heat.gammas)
-    rects, early = [], []
+    rects = []
     for j in range(up):
         for i in range(across):
             t = best.get((i, j))
@@ -119,17 +120,16 @@ def heat_svg(heat: Heat) -> str:
             rects.append(
                 f'<rect x="{i}" y="{y}" fill="{shade(t.val_mean, low, high)}">{title}</rect>'
             )
-            if not t.whole:
-                early.append(f"M{i} {y}h1v1h-1z")
     marks = _mark("chosen", heat.chosen, up) + _mark("published", heat.published, up)
     about = _summary(heat, low, high)
     return (
         f'<figure class="heat"><figcaption><b>{text(heat.name)}</b>'
+        f'<span class="quiet">{text(heat.trained)}</span>'
         f'<span class="quiet">{_chosen_words(heat)}</span></figcaption>'
         f'<div class="grid-of"><span class="up">{heat.gammas[-1]:g}<i>γ</i>{heat.gammas[0]:g}'
         "</span>"
         f'<svg viewBox="0 0 {across} {up}" role="img" tabindex="0" aria-label="{text(about)}">'
-        f'<g>{"".join(rects)}</g><path class="early" d="{"".join(early)}"/>{marks}</svg>'
+        f"<g>{''.join(rects)}</g>{marks}</svg>"
         f'<span class="across">{heat.alphas[0]:g}<i>α</i>{heat.alphas[-1]:g}</span>'
         f'<span class="scale"><output>{low:.1f}</output><i></i><output>{high:.1f}</output></span>'
         "</div></figure>"
@@ -157,10 +157,9 @@ def _mark(kind: str, place: Place | None, up: int) -> str:
 
 def _said(t: Tried, heat: Heat, place: Place) -> str:
     alpha, gamma = heat.alphas[place[0]], heat.gammas[place[1]]
-    part = "" if t.whole else f", {len(t.splits)} splits, stopped early"
     return (
         f"α {alpha:g}, γ {gamma:g}: validation {t.val_mean:.2f}, test {t.mean:.2f}, "
-        f"depth {t.spec.depth}{part}"
+        f"depth {t.spec.depth}"
     )
 
 
@@ -175,14 +174,14 @@ def _summary(heat: Heat, low: float, high: float) -> str:
     count = len(heat.best())
     return (
         f"{heat.name} on {heat.dataset}: mean validation score over {count} cells of α and γ, from "
-        f"{low:.2f} to {high:.2f};{_chosen_words(heat)}"
+        f"{low:.2f} to {high:.2f}, {heat.trained};{_chosen_words(heat)}"
     )
 
 
 def heat_data(heat: Heat) -> dict[str, Any]:
     """What the script draws the map from: for each depth, by place, the numbers in hundredths.
 
-    ``n`` is the number of splits, negative where the setting was stopped early.
+    ``n`` is the number of splits.
     """
     across, up = len(heat.alphas), len(heat.gammas)
     order = [(i, j) for j in range(up) for i in range(across)]
@@ -193,7 +192,7 @@ def heat_data(heat: Heat) -> dict[str, Any]:
             "v": [None if t is None else _hundredths(t.val_mean) for t in found],
             "t": [None if t is None else _hundredths(t.mean) for t in found],
             "s": [None if t is None else _hundredths(t.std) for t in found],
-            "n": [0 if t is None else len(t.splits) * (1 if t.whole else -1) for t in found],
+            "n": [0 if t is None else len(t.splits) for t in found],
         }
     return {"a": heat.alphas, "g": heat.gammas, "depths": layers}
 

@@ -69,18 +69,13 @@ def heat_maps(heats: Sequence[Heat]) -> str:
     keys = (
         '<p class="quiet keys"><span><i class="key chosen"></i>chosen by validation</span>'
         '<span><i class="key published"></i>published</span>'
-        '<span><i class="key early"></i>stopped early: fewer splits or steps</span>'
-        '<span><i class="key none"></i>not tried</span></p>'
-    )
-    hatch = (
-        '<svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width=".25" height=".25" '
-        'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V.25" '
-        'stroke="#fff" stroke-opacity=".65" stroke-width=".16"/></pattern></defs></svg>'
+        '<span><i class="key none"></i>not trained so far</span></p>'
     )
     parts = [
         "<p>Mean validation score of each (α, γ), at the best depth of each cell. Every map has "
-        "its own scale. Cells that rewire to the same graph share their value.</p>",
-        *(controls, keys, hatch),
+        "its own scale, and the settings that were trained alike, as it says: a search trains the "
+        "promising ones further. Cells that rewire to the same graph share their value.</p>",
+        *(controls, keys),
     ]
     for dataset in dict.fromkeys(heat.dataset for heat in heats):
         maps = "".join(heat_svg(heat) for heat in heats if heat.dataset == dataset)

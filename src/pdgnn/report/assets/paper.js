@@ -38,7 +38,7 @@ function settings(heat) {
       const { v, t, s, n } = heat.depths[d];
       if (!n[k]) continue;
       const found = [d, v[k], t[k], s[k], n[k]];
-      if (!best || (n[k] > 0) - (best[4] > 0) > 0 || ((n[k] > 0) === (best[4] > 0) && v[k] > best[1])) best = found;
+      if (!best || v[k] > best[1]) best = found;
     }
     return best;
   });
@@ -48,16 +48,13 @@ function draw(map) {
   map.shown = settings(map.heat);
   const values = map.shown.filter((f) => f && f[place] !== null).map((f) => f[place]);
   const low = Math.min(...values), high = Math.max(...values);
-  let early = "";
   map.rects.forEach((rect, k) => {
     const found = map.shown[k], value = found ? found[place] : null;
     rect.classList.toggle("none", value === null);
     if (value === null) { rect.removeAttribute("fill"); return; }
     const share = high > low ? (value - low) / (high - low) : 0.5;
     rect.setAttribute("fill", `#${data.shades[clamp(Math.floor(share * data.shades.length), data.shades.length)]}`);
-    if (found[4] < 0) early += `M${k % map.across} ${map.up - 1 - Math.floor(k / map.across)}h1v1h-1z`;
   });
-  map.svg.querySelector(".early").setAttribute("d", early);
   const shown = values.length ? [low, high].map((v) => (v / 100).toFixed(1)) : ["", ""];
   map.ends.forEach((end, i) => { end.textContent = shown[i]; });
 }
@@ -75,8 +72,8 @@ function point(map, k) {
   const where = `α ${map.heat.a[k % map.across]}, γ ${map.heat.g[Math.floor(k / map.across)]}`;
   const number = (v) => (v === null ? "none" : (v / 100).toFixed(2));
   tip.textContent = found
-    ? `${where}, depth ${found[0]}\nvalidation ${number(found[1])}\ntest ${number(found[2])}${found[3] === null ? "" : ` ± ${number(found[3])}`}\n${Math.abs(found[4])} split${Math.abs(found[4]) === 1 ? "" : "s"}${found[4] < 0 ? ", stopped early" : ""}`
-    : `${where}\nnot tried`;
+    ? `${where}, depth ${found[0]}\nvalidation ${number(found[1])}\ntest ${number(found[2])}${found[3] === null ? "" : ` ± ${number(found[3])}`}\n${found[4]} split${found[4] === 1 ? "" : "s"}`
+    : `${where}\nnot trained so far`;
   const box = rect.getBoundingClientRect(), page = document.documentElement.clientWidth;
   const left = Math.max(Math.min(box.left + box.width + 6, page - tip.offsetWidth - 6), 6);
   tip.style.left = `${left + scrollX}px`;
