@@ -124,8 +124,7 @@ def heat_svg(heat: Heat) -> str:
     about = _summary(heat, low, high)
     return (
         f'<figure class="heat"><figcaption><b>{text(heat.name)}</b>'
-        f'<span class="quiet">{text(heat.trained)}</span>'
-        f'<span class="quiet">{_chosen_words(heat)}</span></figcaption>'
+        f'<span class="quiet"> {text(heat.trained)};{_chosen_words(heat)}</span></figcaption>'
         f'<div class="grid-of"><span class="up">{heat.gammas[-1]:g}<i>γ</i>{heat.gammas[0]:g}'
         "</span>"
         f'<svg viewBox="0 0 {across} {up}" role="img" tabindex="0" aria-label="{text(about)}">'
@@ -167,7 +166,8 @@ def _chosen_words(heat: Heat) -> str:
     t = heat.chosen_tried
     if t is None:
         return " no setting was trained to the end"
-    return f" α {t.spec.alpha:g}, γ {t.spec.gamma:g}, depth {t.spec.depth}: test {t.mean:.2f}"
+    setting = f"α {t.spec.alpha:g}, γ {t.spec.gamma:g}, depth {t.spec.depth}"
+    return f" chosen: {setting}, test {t.mean:.2f}"
 
 
 def _summary(heat: Heat, low: float, high: float) -> str:
