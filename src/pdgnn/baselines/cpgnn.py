@@ -28,8 +28,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import adjacency_inputs, one_of, propagate, whole
-from pdgnn.baselines.seeded import affine, class_loss, dropped, one_logit
+from pdgnn.baselines.parts import (
+    adjacency_inputs,
+    affine,
+    class_loss,
+    dropped,
+    one_logit,
+    one_of,
+    propagate,
+    whole,
+)
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures

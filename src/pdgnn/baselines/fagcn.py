@@ -22,8 +22,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import adjacency_inputs, propagate
-from pdgnn.baselines.seeded import affine, at_edges, dropped, number_option
+from pdgnn.baselines.parts import (
+    adjacency_inputs,
+    affine,
+    at_edges,
+    dropped,
+    number_option,
+    propagate,
+)
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures

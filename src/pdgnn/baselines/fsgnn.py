@@ -22,8 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from pdgnn.baselines.parts import adjacency_inputs, propagate, whole
-from pdgnn.baselines.seeded import affine, dropped
+from pdgnn.baselines.parts import adjacency_inputs, affine, dropped, propagate, whole
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures

@@ -25,8 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from pdgnn.baselines.parts import propagate
-from pdgnn.baselines.seeded import affine, at_edges, class_loss, dropped, number_option
+from pdgnn.baselines.parts import affine, at_edges, class_loss, dropped, number_option, propagate
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures, feature_matmul

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import propagate, whole
-from pdgnn.baselines.seeded import affine, dropped, number_option, one_logit
+from pdgnn.baselines.parts import affine, dropped, number_option, one_logit, propagate, whole
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import loops_inputs, propagate, whole
-from pdgnn.baselines.seeded import affine, dropped, number_option
+from pdgnn.baselines.parts import affine, dropped, loops_inputs, number_option, propagate, whole
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.interface import Model, Option, Size

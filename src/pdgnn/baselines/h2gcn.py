@@ -22,8 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import adjacency_inputs, propagate
-from pdgnn.baselines.seeded import affine, dropped
+from pdgnn.baselines.parts import adjacency_inputs, affine, dropped, propagate
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures

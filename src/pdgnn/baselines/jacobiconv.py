@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from pdgnn.baselines.parts import (
     adjacency_inputs,
     drop,
+    one_logit,
     own_rates,
     propagate,
     rate_options,
@@ -30,7 +31,6 @@ from pdgnn.baselines.parts import (
     transform,
     whole,
 )
-from pdgnn.baselines.seeded import one_logit
 from pdgnn.errors import InputError, check_number
 from pdgnn.graph import Graph
 from pdgnn.nn.dropout import Dropout
