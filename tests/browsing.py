@@ -42,6 +42,19 @@ def emulate(browser, *, width: int, scheme: str, media: str = "") -> None:
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [feature]})
 
 
+@contextmanager
+def opened(browser, address: str) -> Iterator:
+    """The page, just opened and light, nothing remembered; at the end its console must be empty."""
+    emulate(browser, width=1280, scheme="light")
+    browser.get(address)
+    browser.execute_script("localStorage.clear()")
+    browser.get_log("browser")
+    browser.get(address)
+    wait(browser, "return document.body.dataset.ready === 'true'")
+    yield browser
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
+
+
 def wait(browser, script: str):
     """What the script returns once it is true."""
     from selenium.webdriver.support.ui import WebDriverWait

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-
 import pytest
 
 from pdgnn import InputError
 from pdgnn.baselines.grids import GRIDS, grid
+from pdgnn.models import MODELS
 from pdgnn.training import RunSpec
 from pdgnn.training.spec import resolved
 
@@ -47,11 +45,7 @@ def test_all_fourteen_have_a_grid_of_its_published_size():
 def test_every_combination_is_another_run(name, dataset):
     runs = [RunSpec(dataset=dataset, model=name, **fields) for fields in grid(name, dataset)]
     assert len(set(runs)) == len(runs)
-    module = f"pdgnn.baselines.{name.replace('-', '_')}"
-    if find_spec(module) is None:
-        pytest.skip(f"there is no {module}")
-    model = import_module(module).MODEL
-    assert len({resolved(run, model) for run in runs}) == len(runs)
+    assert len({resolved(run, MODELS[name]) for run in runs}) == len(runs)
 
 
 def test_exceptions_of_a_dataset_take_the_place_of_the_usual():

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from pdgnn.experiments.catalog import HETEROPHILIC
 from pdgnn.experiments.claims import COMPONENTS, REWIRING, TUNING, claims
 from pdgnn.experiments.differences import (
     Change,
@@ -15,7 +16,6 @@ from pdgnn.experiments.differences import (
     Difference,
     Variant,
     differences,
-    heterophilic,
     published_differences,
 )
 from pdgnn.experiments.figure1 import Plan, figure1, figure1_specs
@@ -170,7 +170,7 @@ def test_no_common_split_is_no_difference_and_one_has_no_p():
 def test_the_published_differences_are_those_of_the_table():
     [change] = [c for c in REWIRING["proposed models"] if c.after.model == "pd-gat-sep"]
     found = {d.dataset: d for d in published_differences([change])}
-    assert set(found) == set(heterophilic())
+    assert set(found) == set(HETEROPHILIC)
     assert found["roman-empire"].points == pytest.approx(89.23 - 88.46)
     gat = published_differences([Change(Variant("gat"), Variant("gat", True, False))])
     assert {d.dataset: round(d.points, 2) for d in gat}["squirrel-filtered"] == 4.83

@@ -7,13 +7,15 @@ from pdgnn import InputError
 from pdgnn.experiments import reproduce
 from pdgnn.experiments.estimate import make_plan
 from pdgnn.experiments.grid import Search
-from pdgnn.experiments.means import Means
+from pdgnn.experiments.means import Means, TimeUpError, Until
 from pdgnn.experiments.outcome import ScoreTable
 from pdgnn.experiments.reproduction import Reproduction
 from pdgnn.experiments.request import Request
 from pdgnn.models import Model
 from pdgnn.training import RunSpec, Task, stages, train
+from pdgnn.training.engines.here import Here
 from pdgnn.training.store import Store
+from runs import TASKS, spec
 
 BOARD = "minesweeper-generated:size=6,seed=1"
 SMALL = {"datasets": [BOARD], "width": 8, "steps": 5, "splits": [0, 1]}
@@ -236,3 +238,17 @@ def test_a_row_of_another_system_is_searched_in_its_grid():
     assert one.settings == 16
     assert len(one.whole) == 4
     assert {t.spec.width for t in one.tried} == {32}
+
+
+def test_an_engine_with_a_time_limit_still_trains_where_it_trained():
+    class Elsewhere:
+        elsewhere = True
+
+        def train(self, job):
+            for share in job.shares:
+                job.take(share)
+
+    assert Until(Elsewhere(), 0.0).elsewhere
+    with pytest.raises(TimeUpError):
+        train([spec()], tasks=TASKS, engine=Until(Elsewhere(), 0.0))
+    assert not Until(Here(), 0.0).elsewhere

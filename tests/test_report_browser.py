@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browsing import NARROW, emulate, open_browser, wait
+from browsing import NARROW, emulate, open_browser, opened, wait
 from fitted import BREAKS, HOSTILE, fitted
 from pdgnn.report.fitted import fitted_page
 
@@ -24,16 +24,10 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, address):
-    """The page, just opened, at rest and not dark; afterwards its console must be empty."""
-    emulate(browser, width=1280, scheme="light")
-    browser.get(address)
-    browser.execute_script("localStorage.clear()")
-    browser.get_log("browser")
-    browser.get(address)
-    wait(browser, "return document.body.dataset.ready === 'true'")
-    wait(browser, "return document.body.dataset.moving === 'false'")
-    yield browser
-    assert [entry["message"] for entry in browser.get_log("browser")] == []
+    """The page, at rest."""
+    with opened(browser, address) as found:
+        wait(browser, "return document.body.dataset.moving === 'false'")
+        yield found
 
 
 def state(browser) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browsing import NARROW, emulate, open_browser, wait
+from browsing import NARROW, emulate, open_browser, opened, wait
 from outcomes import HOSTILE
 from papers import ABOUT, small_runs
 from pdgnn.report.paper import paper_page
@@ -34,15 +34,8 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, address):
-    """The page, just opened and light; afterwards its console must be empty."""
-    emulate(browser, width=1280, scheme="light")
-    browser.get(address)
-    browser.execute_script("localStorage.clear()")
-    browser.get_log("browser")
-    browser.get(address)
-    wait(browser, READY)
-    yield browser
-    assert [entry["message"] for entry in browser.get_log("browser")] == []
+    with opened(browser, address) as found:
+        yield found
 
 
 def choose(page, name: str, value: str) -> None:

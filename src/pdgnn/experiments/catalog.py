@@ -13,6 +13,7 @@ from pdgnn.models import MODELS, Model
 
 __all__ = [
     "EXPERIMENTS",
+    "HETEROPHILIC",
     "PAPER_DATASETS",
     "REWIRED",
     "Experiment",

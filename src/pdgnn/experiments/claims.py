@@ -22,13 +22,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pdgnn.experiments.catalog import HETEROPHILIC
 from pdgnn.experiments.differences import (
     Change,
     Count,
     Difference,
     Variant,
     differences,
-    heterophilic,
     published_differences,
 )
 from pdgnn.experiments.figure1 import Figure1
@@ -135,7 +135,7 @@ def claims(
 
 def _of_parts(number: int, statement: str, parts: Parts, tables: Mapping[str, ScoreTable]) -> Claim:
     changes = [change for part in parts.values() for change in part]
-    found = differences(tables, changes, heterophilic())
+    found = differences(tables, changes, HETEROPHILIC)
     verdicts, sentences = [], []
     for name, part in parts.items():
         counted = [d for d in found if d.change in part and not _excepted(d)]
@@ -224,7 +224,7 @@ def _published_sentence(parts: Parts, found: Sequence[Difference]) -> str:
 
 
 def _sensitivity(tables: Mapping[str, ScoreTable], results: Iterable[RunResult]) -> Claim:
-    found = spreads("pd-gcn", "pd-gat", heterophilic(), tables=tables, results=results)
+    found = spreads("pd-gcn", "pd-gat", HETEROPHILIC, tables=tables, results=results)
     wider = sum(s.wider for s in found)
     verdict: Verdict = "not enough runs"
     if len(found) >= LEAST_GRAPHS:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
+from pdgnn.experiments.catalog import HETEROPHILIC
 from pdgnn.experiments.outcome import ScoreTable, Tried
 from pdgnn.experiments.paper import published
 from pdgnn.experiments.significance import (
@@ -31,7 +32,6 @@ __all__ = [
     "Difference",
     "Variant",
     "differences",
-    "heterophilic",
     "published_differences",
 ]
 
@@ -136,18 +136,13 @@ def published_differences(changes: Iterable[Change]) -> list[Difference]:
     """The same of the published numbers, by Welch's test: scores of single splits are not known."""
     found, values = [], _published()
     for change in dict.fromkeys(changes):
-        for dataset in heterophilic():
+        for dataset in HETEROPHILIC:
             one, other = (values.get((variant, dataset)) for variant in change)
             if one is not None and other is not None:
                 n = PUBLISHED_SPLITS
                 p = welch(*other, n, *one, n)
                 found.append(Difference(change, dataset, one[0], other[0], n, p))
     return _adjusted(found)
-
-
-def heterophilic() -> list[str]:
-    """The graphs of the paper's ablation."""
-    return list(dict.fromkeys(str(row["dataset"]) for row in published("ablation")))
 
 
 def _chosen(tables: Mapping[str, ScoreTable], variant: Variant, dataset: str) -> Tried | None:

@@ -6,7 +6,7 @@ are not all there has no own values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from pdgnn.datasets import REGISTRY, data_root, load
 from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import EXPERIMENTS, paper_name
 from pdgnn.experiments.gather import gather
-from pdgnn.experiments.outcome import Cell, FactRow, FactTable
+from pdgnn.experiments.outcome import Cell, FactRow, FactTable, ScoreTable
 from pdgnn.experiments.paper import Value, published
 from pdgnn.graph import Graph
 from pdgnn.homophily import measures
@@ -33,7 +33,11 @@ SCOPES = ("alpha", "gamma", "depth")
 
 
 def fact_table(
-    name: str, *, root: str | PathLike[str] | None = None, runs: Sequence[StoredRun] = ()
+    name: str,
+    *,
+    root: str | PathLike[str] | None = None,
+    runs: Sequence[StoredRun] = (),
+    tables: Mapping[str, ScoreTable] | None = None,
 ) -> FactTable:
     """One of :data:`FACTS`, published and own values side by side.
 
@@ -41,6 +45,7 @@ def fact_table(
         name: "datasets", "homophily" or "hyperparameters".
         root: Folder of the graphs, as :func:`pdgnn.datasets.load` has it.
         runs: Finished runs, out of which "hyperparameters" takes what validation chose.
+        tables: What :func:`gather` makes of them, if that is known already.
 
     >>> table = fact_table("datasets", root="no-such-folder")
     >>> table.rows[0].label, table.rows[0].published[:2], table.rows[0].own[:2]
@@ -50,7 +55,7 @@ def fact_table(
         raise InputError(f"unknown table {name!r}; choose one of {', '.join(FACTS)}")
     title = EXPERIMENTS[name].title
     if name == "hyperparameters":
-        return FactTable(name, title, SCOPES, tuple(_scope_rows(runs)))
+        return FactTable(name, title, SCOPES, tuple(_scope_rows(runs, tables or {})))
     columns = tuple(column for column in published(name)[0] if column != "dataset")
     own = _sizes if name == "datasets" else _homophily
     made = [_graph_row(row, columns, own, root) for row in published(name)]
@@ -97,9 +102,9 @@ def _homophily(data: Data) -> dict[str, float | str]:
     return dict(measures(Graph.from_data(data), data.y))
 
 
-def _scope_rows(runs: Sequence[StoredRun]) -> list[FactRow]:
+def _scope_rows(runs: Sequence[StoredRun], tables: Mapping[str, ScoreTable]) -> list[FactRow]:
     """A row for each model and graph of the published table."""
-    cells = _tuned_cells(runs)
+    cells = _tuned_cells(tables.get(name) or gather(name, runs) for name in ("table1", "table2"))
     rows = []
     for row in published("hyperparameters"):
         model, dataset = str(row["model"]), str(row["dataset"])
@@ -112,11 +117,11 @@ def _scope_rows(runs: Sequence[StoredRun]) -> list[FactRow]:
     return rows
 
 
-def _tuned_cells(runs: Sequence[StoredRun]) -> dict[tuple[str, str], Cell]:
+def _tuned_cells(tables: Iterable[ScoreTable]) -> dict[tuple[str, str], Cell]:
     """The cells with a search, by the names that the published table has for their models."""
     found: dict[tuple[str, str], Cell] = {}
-    for name in ("table1", "table2"):
-        for (_, dataset), cell in gather(name, runs).cells.items():
+    for table in tables:
+        for (_, dataset), cell in table.cells.items():
             if cell.row.tuned:
                 found.setdefault((paper_name(cell.row), dataset), cell)
     return found

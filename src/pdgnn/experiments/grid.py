@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 DEPTHS = (1, 2, 3, 4, 5)
-PROTOCOL_STEPS = 1000
+PROTOCOL_STEPS = RunSpec.steps
 UNTUNED: Scope = (1.0, 1.0)
 COARSE: tuple[Scope, ...] = tuple(
     (a, g) for a in (0.0, 0.2, 0.5, 0.8, 1.0) for g in (0.0, 0.2, 0.5, 0.8, 1.0)

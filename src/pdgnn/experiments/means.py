@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -66,16 +66,14 @@ class Until:
 
     def __init__(self, engine: Engine, moment: float) -> None:
         self._engine, self._moment = engine, moment
+        self.elsewhere = getattr(engine, "elsewhere", False)
 
     def train(self, job: Job) -> None:
         """Train shares while there is time."""
-        take = job.ledger.take
 
-        def in_time(share: Sequence[RunSpec]) -> list[RunSpec]:
+        def in_time(share: list[RunSpec]) -> None:
             left = any(spec.key not in job.ledger.results for spec in share)
             if left and time.monotonic() > self._moment:
                 raise TimeUpError
-            return take(share)
 
-        job.ledger.take = in_time  # type: ignore[method-assign]
-        self._engine.train(job)
+        self._engine.train(replace(job, check=in_time))

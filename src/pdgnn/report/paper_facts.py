@@ -73,7 +73,7 @@ def collect(
         provenances=provenances,
         tables=tables,
         comparisons={name: compared(table) for name, table in tables.items()},
-        facts=tuple(fact_table(name, root=root, runs=runs) for name in FACTS),
+        facts=tuple(fact_table(name, root=root, runs=runs, tables=gathered) for name in FACTS),
         claims=claims(tables, figure, results=results),
         figure1=figure,
     )

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pdgnn.errors import DAMAGE, InputError, check_whole
-from pdgnn.training.spec import VERSION, RunResult, RunSpec
+from pdgnn.training.spec import SETTINGS, VERSION, RunResult, RunSpec
 
 __all__ = ["NUMBERS", "StoredRun", "now", "result_from_row", "row_of"]
 
 NUMBERS = ("val", "test", "step", "steps_run", "seconds", "diverged_at")
 _USUAL = RunSpec(dataset="-", model="-")
-_SETTINGS = tuple(f.name for f in fields(RunSpec) if f.name not in ("options", "defaults"))
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ def now() -> str:
 
 def spec_to_json(spec: RunSpec) -> str:
     """A spec without what is at its default, but for the model's own options."""
-    said = {n: getattr(spec, n) for n in _SETTINGS}
+    said = {n: getattr(spec, n) for n in SETTINGS}
     said = {n: v for n, v in said.items() if n in ("dataset", "model") or v != getattr(_USUAL, n)}
     own = {"options": dict(spec.options), "defaults": list(spec.defaults)}
     return json.dumps({"version": VERSION, **said, **{n: v for n, v in own.items() if v}})
@@ -49,7 +48,7 @@ def row_of(result: RunResult, data: str, provenance: int | None, finished: str) 
     return {
         "data": data,
         "key": spec.key,
-        **{n: getattr(spec, n) for n in _SETTINGS},
+        **{n: getattr(spec, n) for n in SETTINGS},
         "options": json.dumps(dict(spec.options)),
         "spec": spec_to_json(spec),
         **scores,

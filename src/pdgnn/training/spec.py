@@ -18,7 +18,7 @@ from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.models import MODELS, USABLE, Model, Scalar
 from pdgnn.rewiring import Reach, check_reach
 
-__all__ = ["PRECISIONS", "VERSION", "Options", "RunResult", "RunSpec", "resolved"]
+__all__ = ["PRECISIONS", "SETTINGS", "VERSION", "Options", "RunResult", "RunSpec", "resolved"]
 
 VERSION = 2
 """Of what is written down of runs. 1 had ``scope`` for ``reach``, and no ``options``."""
@@ -168,6 +168,10 @@ class RunSpec:
             sort_keys=True,
         )
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+SETTINGS = tuple(f.name for f in fields(RunSpec) if f.name not in ("options", "defaults"))
+"""The fields of a run that every model has."""
 
 
 def _checked_options(options: Any) -> Options:

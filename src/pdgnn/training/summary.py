@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from statistics import fmean, stdev
 from typing import Any
 
-from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.rows import NUMBERS as SCORES_AND_STEPS
+from pdgnn.training.spec import SETTINGS, RunResult, RunSpec
 
 __all__ = ["Summary", "chosen", "mean_std", "summarize", "to_arrow"]
 
@@ -97,7 +98,7 @@ def chosen(summaries: Sequence[Summary]) -> Summary | None:
     return max(able, key=lambda s: s.val_mean, default=None)
 
 
-NUMBERS = ("val", "test", "step", "steps_run", "seconds", "diverged_at", "memory")
+NUMBERS = (*SCORES_AND_STEPS, "memory")
 """What a table has of a result."""
 
 
@@ -121,8 +122,7 @@ def to_arrow(results: Iterable[RunResult] | str | PathLike[str]) -> Any:
 
         results = [run.result for run in read_runs(results)[0]]
     runs = list(results)
-    names = [f.name for f in fields(RunSpec) if f.name not in ("options", "defaults")]
-    columns: dict[str, Any] = {n: [getattr(r.spec, n) for r in runs] for n in names}
+    columns: dict[str, Any] = {n: [getattr(r.spec, n) for r in runs] for n in SETTINGS}
     for name in dict.fromkeys(n for r in runs for n in r.spec.options):
         taken = name in columns or name in NUMBERS
         own = f"option.{name}" if taken else name

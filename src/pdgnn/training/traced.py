@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
-from pdgnn.training.spec import Options, RunSpec
+from pdgnn.training.spec import SETTINGS, Options, RunSpec
 
 __all__ = ["traced", "value_of"]
 
@@ -53,7 +52,7 @@ class _TracedSpec(RunSpec):
         return object.__getattribute__(self, name)
 
 
-FIELDS = {f.name for f in fields(RunSpec)} - {"dataset", "model", "options", "defaults"}
+FIELDS = set(SETTINGS) - {"dataset", "model"}
 
 
 def traced(spec: RunSpec) -> tuple[RunSpec, set[str]]:

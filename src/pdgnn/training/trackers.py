@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from pdgnn.errors import InputError
-from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.spec import SETTINGS, RunResult, RunSpec
 
 __all__ = ["MLflow", "TensorBoard", "Tracker", "find_tracker"]
 
@@ -139,9 +138,8 @@ def _name(spec: RunSpec) -> str:
 
 def _settings(spec: RunSpec) -> dict[str, Any]:
     """All settings by name, options as ``option.NAME``."""
-    names = [f.name for f in fields(spec) if f.name not in ("options", "defaults")]
     own = {f"option.{name}": value for name, value in spec.options.items()}
-    return {name: getattr(spec, name) for name in names} | own
+    return {name: getattr(spec, name) for name in SETTINGS} | own
 
 
 def _metrics(result: RunResult) -> dict[str, float]:

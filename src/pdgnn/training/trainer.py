@@ -14,9 +14,7 @@ from pdgnn.devices import check_device
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.models import Model, check_models, find_model
 from pdgnn.training.checkpoint import RunFolder
-from pdgnn.training.engines import Engine, Job
-from pdgnn.training.engines.here import Here
-from pdgnn.training.engines.processes import Processes
+from pdgnn.training.engines import Engine, Job, find_engine
 from pdgnn.training.group import KEEPS
 from pdgnn.training.inputs import InputCache
 from pdgnn.training.ledger import Ledger, RunTracker
@@ -107,7 +105,7 @@ def train(
     plain = [resolved(spec, find_model(spec.model, own)) for spec in specs]
     wanted = {spec.key: spec for spec in plain}
     inputs = InputCache(open_tasks(plain, tasks or {}, root), own)
-    engine = engine or (Processes(workers) if workers > 1 else Here())
+    engine = engine or find_engine(workers=workers)
     with _kept(folder, store) as kept:
         ledger = Ledger(wanted, kept, progress, tracker=tracker, provenance=provenance)
         _train(inputs, settings, ledger, engine)

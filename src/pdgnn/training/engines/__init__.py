@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,8 +26,15 @@ class Job:
     shares: list[list[RunSpec]]  # what one process takes at a time; a share has one shape
     inputs: InputCache  # their tasks, models and inputs
     settings: Settings
-    ledger: Ledger  # deals the runs out (`take`) and keeps what comes of them
+    ledger: Ledger  # keeps what comes of the runs
     begun: Mapping[str, Row]  # states of those that were begun before, by key
+    check: Callable[[list[RunSpec]], None] | None = None  # may raise before a share is taken
+
+    def take(self, share: list[RunSpec]) -> list[RunSpec]:
+        """Those of `share` to train now; see :meth:`Ledger.take`."""
+        if self.check is not None:
+            self.check(share)
+        return self.ledger.take(share)
 
 
 class Engine(Protocol):
@@ -40,8 +47,8 @@ class Engine(Protocol):
     def train(self, job: Job, /) -> None:
         """Train every share to its end.
 
-        Each share goes through ``job.ledger.take`` just before it is begun; what is left of it is
-        what to train. Results, states and progress go to the ledger, in this process.
+        Each share goes through ``job.take`` just before it is begun; what is left of it is what to
+        train. Results, states and progress go to the ledger, in this process.
         """
 
 

@@ -27,7 +27,7 @@ class Here:
             Processes(gpus).train(job)
             return
         for share in job.shares:
-            train_share(job.ledger.take(share), job.inputs, job.settings, job.ledger, job.begun)
+            train_share(job.take(share), job.inputs, job.settings, job.ledger, job.begun)
 
 
 def _can_be_sent(job: Job) -> bool:

@@ -119,6 +119,7 @@ class WorkerPool:
 
     def __init__(self, job: Job, message: bytes) -> None:
         self._ledger, self._waiting, self._begun = job.ledger, list(job.shares), job.begun
+        self._take = job.take
         self._all: list[_Worker] = []
         self.live: list[_Worker] = []  # those that may still say something
         self._stopping = False
@@ -176,7 +177,7 @@ class WorkerPool:
     def _taken(self, worker: _Worker) -> list[RunSpec]:
         """The next share of which something is left to train; empty: there is none."""
         while self._waiting and not self._stopping:
-            if specs := self._ledger.take(self._waiting.pop(self._next(worker))):
+            if specs := self._take(self._waiting.pop(self._next(worker))):
                 return specs
         return []
 

@@ -182,6 +182,7 @@ class _Driver:
 
     def __init__(self, ray: Any, job: Job, engine: RayEngine) -> None:
         self._ray, self._ledger, self._begun = ray, job.ledger, job.begun
+        self._take = job.take
         self._engine, self._gpu = engine, job.settings.device.type == "cuda"
         self.running: dict[Any, _Share] = {}
         self._stopping, self._attempts = False, count()
@@ -216,7 +217,7 @@ class _Driver:
         """
         most = self._slots() + 1 if self._waiting else 0
         while self._waiting and len(self.running) < most:
-            if specs := self._ledger.take(self._waiting.pop(0)):
+            if specs := self._take(self._waiting.pop(0)):
                 self._submit(_Share(specs, own_rows(specs, self._begun)))
 
     def _submit(self, share: _Share) -> None:
