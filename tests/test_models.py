@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from torch import nn
 
 from pdgnn import Graph, InputError
 from pdgnn.models import MODELS, Model, Option, Size, check_models, find_model
+from pdgnn.nn.interface import seeded
 from pdgnn.training import RunSpec
 from pdgnn.training.spec import resolved
 from runs import OWN, prepare
@@ -62,6 +65,29 @@ def test_a_module_comes_from_the_seed_alone_and_leaves_the_generators():
         Model(build=lambda size, spec: 3).make(Size(3, 2), run())
     with pytest.raises(InputError, match="inputs of the model 'mine' must give a dict"):
         Model(build=linear, inputs=lambda g, x, spec: [g]).prepare(PATH, X, run())
+
+
+def test_threads_draw_from_the_generator_one_after_the_other():
+    barrier, found = threading.Barrier(4), {}
+
+    def draw(seed: int) -> None:
+        barrier.wait(60)
+        with seeded(seed):
+            first = torch.rand(())
+            time.sleep(0.01)  # let the others come in between, if they can
+            found[seed] = (first, torch.rand(()))
+
+    torch.manual_seed(11)
+    before = torch.get_rng_state()
+    threads = [threading.Thread(target=draw, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for seed in range(4):
+        generator = torch.Generator().manual_seed(seed)
+        assert found[seed] == tuple(torch.rand((), generator=generator) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_by_default_a_module_is_called_with_edge_index():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ Scalar = bool | int | float | str | None
 USABLE = ("depth", "width", "heads", "dropout", "alpha", "gamma", "rewired")
 """The fields of a :class:`~pdgnn.training.RunSpec` that a model may use or not."""
 OPTIMIZERS = ("adamw", "adam")
+_GENERATOR = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,10 @@ class Model:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """torch's generator of the CPU begins at `seed` in this block, and is as before after it."""
-    with torch.random.fork_rng(devices=[]):
+    """torch's generator of the CPU begins at `seed` in this block, and is as before after it.
+
+    The process has one such generator: another thread that comes here waits for the block to end.
+    """
+    with _GENERATOR, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds GPUs too
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from typing import Any
 
@@ -149,8 +149,7 @@ class Group:
         self.whole = False
         state, running = self.state, self.running()
         state.step += running
-        self._seed_dropout()
-        with matmul_precision(self._precision):
+        with matmul_precision(self._precision), self._drawing():
             self.module.train()
             loss = self._loss()  # [R]
             grads = torch.autograd.grad(
@@ -169,16 +168,16 @@ class Group:
                 self._keep(loss.detach(), found, logits, running)
         self.whole = True
 
-    def _seed_dropout(self) -> None:
+    def _drawing(self) -> AbstractContextManager[None]:
         """On a CPU what torch draws is a function of the first run's seed and step alone.
 
         The package's own modules draw nothing from torch's generators.
         """
-        if not self._own and self.device.type == "cpu":
-            self._taken += 1
-            text = f"{self.specs[0].seed} {self._taken}"
-            number = hashlib.blake2b(text.encode(), digest_size=7).digest()
-            torch.default_generator.manual_seed(int.from_bytes(number))
+        if self._own or self.device.type != "cpu":
+            return nullcontext()
+        self._taken += 1
+        text = f"{self.specs[0].seed} {self._taken}"
+        return seeded(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest()))
 
     @property
     def threads(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -161,7 +161,7 @@ class _Share:
         devices = [settings.device] if on_gpu else []
         for device in devices:
             torch.cuda.reset_peak_memory_stats(device)
-        with torch.random.fork_rng(devices=devices):  # modules may draw from torch's generators
+        with _drawn_apart(devices):
             group = self._group(specs)
             watch = Watch(
                 group,
@@ -187,6 +187,17 @@ class _Share:
 
     def _save(self, group: Group) -> None:
         self.keeper.save_state(group.specs, group.state)
+
+
+@contextmanager
+def _drawn_apart(devices: list[torch.device]) -> Iterator[None]:
+    """The generators of these GPUs, from which a module may draw, are after this as before it."""
+    before = [torch.cuda.get_rng_state(device) for device in devices]
+    try:
+        yield
+    finally:
+        for device, state in zip(devices, before, strict=True):
+            torch.cuda.set_rng_state(state, device)
 
 
 def _unless_too_large(work: Callable[[], T]) -> T | None:
