@@ -15,16 +15,19 @@ from torch import Tensor
 
 from pdgnn.devices import at_most_threads
 from pdgnn.errors import ConvergenceError
+from pdgnn.solvers.arpack import arpack
 from pdgnn.solvers.canonical import canonical_basis, clusters
 from pdgnn.solvers.davidson import Pairs, davidson
 from pdgnn.solvers.preconditioners import (
     Preconditioner,
     factorization_cost,
+    fills_in,
     jacobi,
     lu,
     multigrid,
 )
 from pdgnn.solvers.problem import Component, ComponentProblem, spectral_norm_bound
+from pdgnn.solvers.symmetry import alike, least_antisymmetric
 
 __all__ = ["SOLVERS", "ComponentPairs", "ComponentSolver", "dense_pairs"]
 
@@ -33,11 +36,19 @@ DENSE_NODES = 160
 """Components up to this size are solved densely, many at once."""
 DENSE_RESCUE_NODES = 3000
 """Components up to this size are solved densely where an eigenvalue repeats too often."""
-LU_FIRST_COST, LU_COST = 1e9, 2e10
-"""Multiplications, as `factorization_cost` bounds them, up to which LU is the first choice, or
-the one after Lanczos."""
+ARPACK_NODES = 300
+"""Components from this size on are solved by ARPACK first."""
+LU_FIRST_COST, LU_COST = 3e7, 5e12
+"""Multiplications, as `factorization_cost` bounds them, up to which LU is chosen unseen, or
+considered where the graph is narrow."""
+LU_TRIAL_COST = 2e8
+"""From here on, a piece of the graph is factorized first to see whether it fills in."""
+NARROW = 0.06
+"""Mean bandwidth, relative to the number of nodes, of a graph that LU may suit."""
 LANCZOS_STEPS, GPU_LANCZOS_STEPS = 300, 10_000
-"""Steps that Lanczos may take, or be foreseen to take, before another solver replaces it."""
+"""Steps that our own Lanczos may be foreseen to take before another solver replaces it."""
+ARPACK_STEPS = 1500
+"""Products that ARPACK may be foreseen to take before another solver is preferred."""
 RESIDUAL_TOLERANCE = 1e-8
 """Largest residual ever returned, relative to half the bound on the norm (1 at γ = 1)."""
 ONE_THREAD_ENTRIES = 200_000
@@ -131,8 +142,9 @@ class ComponentSolver:
         solver: str = "auto",
         device: torch.device | None = None,
         seed: int = 0,
+        tol: float = RESIDUAL_TOLERANCE,
     ) -> None:
-        self._adjacency, self._k, self._device = adjacency, k, device
+        self._adjacency, self._k, self._device, self._tol = adjacency, k, device, tol
         self._n = adjacency.shape[0]
         self._solver, self._seed = solver, seed
         self._preconditioner: Preconditioner | None = None
@@ -151,10 +163,18 @@ class ComponentSolver:
         if self._n <= max(DENSE_NODES, 5 * self._k):
             self._solver = "dense"
             return
-        cost = factorization_cost(self._adjacency)
-        self._solver = "lu" if cost <= LU_FIRST_COST else "lanczos"
-        if self._solver == "lanczos" and (cost <= LU_COST or find_spec("pyamg") is not None):
-            self._next_solver = "lu" if cost <= LU_COST else "amg"
+        self._solver = "lu" if self._suits_lu() else "lanczos"
+        if self._solver == "lanczos" and find_spec("pyamg") is not None:
+            self._next_solver = "amg"
+
+    def _suits_lu(self) -> bool:
+        a, n = self._adjacency, self._n
+        if a.nnz == 2 * (n - 1):  # a tree, which never fills in
+            return n <= LU_COST
+        cost = factorization_cost(a)
+        if cost <= LU_FIRST_COST or cost > min(LU_COST, NARROW**2 * n**3):
+            return cost <= LU_FIRST_COST
+        return cost <= LU_TRIAL_COST or not fills_in(a)
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""
@@ -166,6 +186,13 @@ class ComponentSolver:
 
     def _solve(self, gamma: float) -> ComponentPairs:
         problem = self._problem(gamma)
+        if self._suits_arpack():
+            pairs = self._arpack(problem)
+            if pairs.separated:  # else copies are missing, and the search is better begun anew
+                self._remember(problem, pairs)
+                self._solves += 1
+            if pairs.converged:
+                return self._finish(problem, pairs)
         pairs = self._iterate(problem)
         if not pairs.converged and self._next_solver is not None:
             self._remember(problem, pairs)
@@ -191,10 +218,39 @@ class ComponentSolver:
             self._component = Component(self._adjacency, device=self._device)
         return ComponentProblem(self._component, gamma)
 
-    def _iterate(self, problem: ComponentProblem) -> Pairs:
+    def _suits_arpack(self) -> bool:
+        """On the CPU, once: vectors of another γ, where there are some, are a better start."""
+        on_cpu = self._device is None or self._device.type == "cpu"
+        first = self._snapshots is None and self._solver in ("lu", "lanczos")
+        return on_cpu and first and self._n >= ARPACK_NODES
+
+    def _arpack(self, problem: ComponentProblem) -> Pairs:
+        def asymmetric(last: float) -> bool:
+            if self._solver == "lu":  # the search costs less than the look
+                return False
+            m = problem.root_m.numpy().ravel() ** 2
+            return least_antisymmetric(self._adjacency, alike(self._adjacency), m, problem.scale) > (
+                1.001 * last
+            )
+
+        return arpack(
+            problem,
+            self._inverse() if self._solver == "lu" else None,
+            k=self._k,
+            tol=self._tol,
+            generator=torch.Generator().manual_seed(self._seed),
+            most=MOST_STEPS,
+            limit=np.inf if self._next_solver is None else ARPACK_STEPS,
+            asymmetric=asymmetric,
+        )
+
+    def _inverse(self) -> Preconditioner:
         if self._preconditioner is None:
             self._preconditioner = self._build_preconditioner()
-        inverse, root = self._preconditioner, problem.root_m
+        return self._preconditioner
+
+    def _iterate(self, problem: ComponentProblem) -> Pairs:
+        inverse, root = self._inverse(), problem.root_m
         generator = torch.Generator().manual_seed(self._seed)
         fresh = self._k + (self._guards if self._snapshots is None else 1)
         start = self._start(problem, fresh, generator)
@@ -218,6 +274,7 @@ class ComponentSolver:
             probes=PROBES[min(self._solves, len(PROBES)) - 1] if self._solves else 0,
             further=plan.further,
             max_guards=MOST_COPIES,
+            tol=self._tol,
             give_up=None if self._next_solver is None else _slow_lanczos(problem, steps, self._k),
         )
 
@@ -283,7 +340,7 @@ class ComponentSolver:
 
     def _certify(self, residuals: NDArray[np.float64], pairs: Pairs, norm: float) -> None:
         """No answer leaves here whose residual is too large or whose eigenspace is not whole."""
-        limit = RESIDUAL_TOLERANCE * norm / 2
+        limit = min(self._tol, RESIDUAL_TOLERANCE) * norm / 2
         if 2 * pairs.values.numel() > self._k + MOST_COPIES and not pairs.separated:
             raise ConvergenceError(
                 f"λ = {float(pairs.values[0]):.6g} repeats more than {pairs.complete - 1} times on "

@@ -22,8 +22,6 @@ from pdgnn.solvers.canonical import same_eigenvalue_tolerance
 __all__ = ["Pairs", "davidson"]
 
 EPS = torch.finfo(torch.float64).eps
-VECTOR_TOLERANCE = 1e-8
-"""Aimed-at error of an eigenvector, relative to its largest entry."""
 GUARD_RESOLUTION = 1e-3
 """Residual of the guard pair, relative to the gap below it, at which it counts as distinct: a
 missing copy of the eigenvalue below has then at most this share of the guard, as few random
@@ -67,6 +65,7 @@ def davidson(
     probes: int = 0,
     further: int = 4,
     max_guards: int = 64,
+    tol: float = 1e-8,
     give_up: Callable[[int, Tensor, Tensor], bool] | None = None,
 ) -> Pairs:
     """The `wanted` lowest pairs of `apply` orthogonal to `trivial` ``[n]``, whole eigenspaces.
@@ -74,8 +73,8 @@ def davidson(
     `start` ``[n, b]`` is the first block, with at least ``wanted + guards`` columns: the first pair
     above the wanted ones that is distinct stands guard. Each step adds the (preconditioned)
     residuals of up to `block` unfinished pairs; a basis of `basis_size` vectors is restarted from
-    its `keep` lowest pairs. Stops when every wanted pair is accurate to :data:`VECTOR_TOLERANCE`,
-    or to rounding, and the guard shows that no copy of the last wanted eigenvalue is missing; or
+    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, relative
+    to its largest entry, or to rounding, and the guard shows that no copy of the last wanted eigenvalue is missing; or
     when `give_up`, asked with the step, the Ritz values and vectors, says so.
 
     The first `known` columns of the start may be sharp eigenvectors of a similar operator, and
@@ -92,7 +91,7 @@ def davidson(
     for iteration in range(max_iterations + 1):
         values, vectors, residual = basis.ritz(pairs)
         norms = torch.linalg.vector_norm(residual, dim=1).cpu()  # [p]
-        state = _assess(values, norms, vectors, wanted, norm, every_guard=reseeded)
+        state = _assess(values, norms, vectors, wanted, norm, tol, every_guard=reseeded)
         finished = state.separated and (
             state.accurate or progress.stalled(float(norms[: state.end].max()))
         )
@@ -139,7 +138,14 @@ class _State:
 
 
 def _assess(
-    values: Tensor, norms: Tensor, vectors: Tensor, wanted: int, norm: float, *, every_guard: bool
+    values: Tensor,
+    norms: Tensor,
+    vectors: Tensor,
+    wanted: int,
+    norm: float,
+    tol: float,
+    *,
+    every_guard: bool,
 ) -> _State:
     """Which pairs belong to the answer, how well they are separated, which need more work."""
     theta, r = values.tolist(), norms.tolist()
@@ -168,7 +174,7 @@ def _assess(
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
         inside = _nearest_other(theta[: end + 1], i, norm)
-        aim = VECTOR_TOLERANCE * largest[i] * outside
+        aim = tol * largest[i] * outside
         if r[i] > max(floor, min(aim, (aim * inside) ** 0.5)):
             unfinished.append(i)
     accurate = not unfinished

@@ -16,12 +16,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Preconditioner", "factorization_cost", "jacobi", "lu", "multigrid"]
+__all__ = ["Preconditioner", "factorization_cost", "fills_in", "jacobi", "lu", "multigrid"]
 
 Preconditioner = Callable[[Tensor], Tensor]
 
 EVEN_DEGREES = 3.0
 """Largest Σd²/Σd over the mean d (neighbours) at which smoothed coarse grids stay sparse."""
+PIECES = (1000, 4000)
+"""Nodes of the two pieces of a graph whose factors are compared."""
+MOST_ROOM, MOST_GROWTH = 120.0, 1.7
+"""Entries of the factors for each node of a piece, and how much they grow, that LU may take."""
 
 
 def jacobi(adjacency: sp.csr_array, *, device: torch.device | None = None) -> Preconditioner:
@@ -35,8 +39,8 @@ def _laplacian(adjacency: sp.csr_array, shift: float = 0.0) -> sp.csr_array:
     return sp.csr_array(sp.diags_array((1.0 + shift) * degree) - adjacency)
 
 
-def lu(adjacency: sp.csr_array) -> Preconditioner:
-    """The exact inverse of L with one node grounded, by a sparse LU factorization.
+def _factors(adjacency: sp.csr_array) -> Any:
+    """SuperLU's factors of L with the node of largest degree grounded.
 
     Doubling one diagonal entry grounds its node: a right-hand side that sums to 0 leaves it at 0.
     """
@@ -44,13 +48,18 @@ def lu(adjacency: sp.csr_array) -> Preconditioner:
 
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     degree[degree.argmax()] *= 2.0
-    factors = splu(
+    return splu(
         sp.csc_array(sp.diags_array(degree) - adjacency),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         panel_size=4,
         options={"SymmetricMode": True},
     )
+
+
+def lu(adjacency: sp.csr_array) -> Preconditioner:
+    """The exact inverse of L with one node grounded, by a sparse LU factorization."""
+    factors = _factors(adjacency)
 
     def solve(y: Tensor) -> Tensor:
         return torch.from_numpy(factors.solve(y.numpy()))
@@ -69,6 +78,24 @@ def factorization_cost(adjacency: sp.csr_array) -> float:
     first = np.minimum.reduceat(place[adjacency.indices], adjacency.indptr[:-1])  # [n], by node
     width = np.maximum(place - first, 0).astype(np.float64)
     return float((width**2).sum())
+
+
+def fills_in(adjacency: sp.csr_array) -> bool:
+    """Whether factors of this graph take much more room for each node, the larger it is.
+
+    Seen by the nodes nearest to one of them: on a plane four times as many take little more for
+    each, in space twice as much, on an expander far more.
+    """
+    near = sp.csgraph.breadth_first_order(
+        adjacency, adjacency.shape[0] // 2, return_predecessors=False
+    )
+    room = []
+    for count in PIECES:
+        nodes = np.sort(near[:count])
+        room.append(_factors(adjacency[nodes][:, nodes]).nnz / nodes.size)
+        if room[-1] > MOST_ROOM or room[-1] > MOST_GROWTH * room[0]:
+            return True
+    return False
 
 
 def multigrid(adjacency: sp.csr_array) -> Preconditioner:

@@ -91,11 +91,11 @@ class ComponentProblem:
         self.scale = gamma or 1.0
         self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(component.device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
-        self._matrix = component.operator(m, self.scale)
+        self.matrix = component.operator(m, self.scale)
 
     def apply(self, u: Tensor) -> Tensor:
         """S u for a block ``[n, b]``."""
-        image: Tensor = self._matrix @ u.contiguous()
+        image: Tensor = self.matrix @ u.contiguous()
         return image
 
     def residuals(self, values: Tensor, vectors: Tensor) -> Tensor:

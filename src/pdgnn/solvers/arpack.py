@@ -1,0 +1,278 @@
+"""The lowest eigenpairs by ARPACK, and a search for the copies that it cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+from torch import Tensor
+
+from pdgnn.solvers.canonical import same_eigenvalue_tolerance
+from pdgnn.solvers.davidson import GUARD_RESOLUTION, Pairs
+from pdgnn.solvers.preconditioners import Preconditioner
+from pdgnn.solvers.problem import ComponentProblem
+
+__all__ = ["Lanczos", "arpack"]
+
+SHARPER = 0.03
+"""Residual asked of ARPACK, relative to the one promised."""
+LOOK_STEPS = 20
+"""Steps of the Lanczos process that looks at the spectrum first."""
+SEARCH_STEPS = 120
+"""Steps in which the search for a missing copy must come to an end."""
+FEW_STEPS = 8
+"""Steps of the search where no symmetry makes an eigenvalue repeat."""
+ROUGH = 16
+"""Rough vectors above those found that are kept for another γ."""
+
+Product = Callable[[Tensor], Tensor]
+
+
+class Lanczos:
+    """A Lanczos process in the space orthogonal to `known` ``[j, n]``, from the vector v."""
+
+    def __init__(self, product: Product, known: Tensor, v: Tensor, most: int) -> None:
+        self._product, self._known = product, known
+        n = known.shape[1]
+        self.basis = torch.empty(min(most, n - len(known)) + 1, n, dtype=torch.float64)
+        v = v - known.T @ (known @ v)
+        self.basis[0] = v / torch.linalg.vector_norm(v)
+        self._alpha: list[float] = []
+        self._beta: list[float] = []
+
+    @property
+    def size(self) -> int:
+        return len(self._alpha)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room, or nothing, for another step."""
+        tiny = bool(self._beta) and self._beta[-1] < 1e-12 * max(map(abs, self._alpha))
+        return tiny or self.size + 1 == len(self.basis)
+
+    def extend(self, steps: int) -> None:
+        for _ in range(steps):
+            if self.full:
+                return
+            basis = self.basis[: self.size + 1]
+            w = self._product(basis[-1])
+            self._alpha.append(float(basis[-1] @ w))
+            w -= basis.T @ (basis @ w)
+            w -= self._known.T @ (self._known @ w)
+            self._beta.append(float(torch.linalg.vector_norm(w)))
+            self.basis[self.size] = w / self._beta[-1]
+
+    def ritz(self, size: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ritz values, the largest first, and their vectors in terms of the basis, as columns.
+
+        Those after `size` steps, or after all that were taken.
+        """
+        size = min(size or self.size, self.size)
+        theta, q = eigh_tridiagonal(self._alpha[:size], self._beta[: size - 1])
+        return theta[::-1], q[:, ::-1]
+
+    def bound(self, q: NDArray[np.float64]) -> float:
+        """The residual of the Ritz vector with these coordinates."""
+        return self._beta[-1] * abs(float(q[-1]))
+
+    def vectors(self, q: NDArray[np.float64]) -> Tensor:
+        """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``."""
+        return self.basis[: self.size].T @ torch.from_numpy(np.ascontiguousarray(q))
+
+
+def arpack(
+    problem: ComponentProblem,
+    inverse: Preconditioner | None,
+    *,
+    k: int,
+    tol: float,
+    generator: torch.Generator,
+    most: int,
+    limit: float = np.inf,
+    asymmetric: Callable[[float], bool] = lambda _: False,
+) -> Pairs:
+    """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
+
+    With S, a short Lanczos process looks at the spectrum first. Where more than `limit` steps are
+    foreseen, nothing is tried. ARPACK then gets a polynomial of S that is large at the lowest
+    eigenvalues and small at the others: as many products, and a fraction of the
+    orthogonalization. `asymmetric`, told the last eigenvalue, may say that no copy of one up to
+    there can be missing; see :func:`_guarded`.
+    """
+    start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
+    if inverse is None:
+        look = Lanczos(_plain(problem), problem.trivial[None], start, LOOK_STEPS + k)
+        look.extend(LOOK_STEPS + k)
+        if _steps_foreseen(look, k) > limit:
+            return _nothing(problem, look.size)
+        operator, start, degree = _filtered(problem, look, k)
+        used, sharper = look.size, SHARPER
+    else:
+        operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.01
+        start = start - problem.trivial * (problem.trivial @ start)
+    counted = _Counted(operator, (most - used) // degree)
+    try:
+        vectors = eigsh(
+            LinearOperator((problem.n, problem.n), counted, dtype=np.float64),
+            k,
+            which="LA",
+            v0=start.numpy(),
+            ncv=min(problem.n - 1, max(2 * k + 2, 16)),
+            tol=sharper * tol,
+            maxiter=most,
+        )[1]
+    except (ArpackError, _Slow):
+        return _nothing(problem, most)
+    values, u, residuals = _rayleigh_ritz(problem, torch.from_numpy(vectors))
+    steps = used + degree * counted.steps
+    found = Pairs(values, u, residuals, u[:, :0], k, steps, separated=False, converged=False)
+    if asymmetric(float(values[-1])):
+        return _guarded(problem, operator, found, tol, start + 0.01 * other, quick=True)
+    return _guarded(problem, operator, found, tol, other)
+
+
+def _steps_foreseen(look: Lanczos, k: int) -> float:
+    """About as many products as ARPACK would take.
+
+    n times a Ritz vector's share of the random start is the number of eigenvalues that it stands
+    for. How fast that falls with the steps, from the tenth on, says when it will be one.
+    """
+    count, half = (look.basis.shape[1] * look.ritz(m)[1][0, 0] ** 2 for m in (look.size, 10))
+    if count <= 2 * k + 16:
+        return 0.0
+    power = np.log(max(half / count, 1.01)) / np.log(look.size / 10)
+    return float(4 * look.size * min(count, 1e6) ** (1 / power))
+
+
+def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
+    none = problem.trivial[:, None][:, :0]
+    empty = torch.empty(0, dtype=torch.float64)
+    return Pairs(empty, none, empty, none, 0, steps, separated=False, converged=False)
+
+
+class _Slow(Exception):
+    """ARPACK takes longer than it may."""
+
+
+class _Counted:
+    """A product for ARPACK, which is left when it took too many."""
+
+    def __init__(self, product: Product, most: int) -> None:
+        self._product, self._most, self.steps = product, most, 0
+
+    def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.steps += 1
+        if self.steps > self._most:
+            raise _Slow
+        image: NDArray[np.float64] = self._product(torch.from_numpy(v.ravel())).numpy()
+        return image
+
+
+def _plain(problem: ComponentProblem) -> Product:
+    """1 − S / half its norm, without its trivial pair: the lowest eigenvalues are the largest."""
+    trivial, scale = problem.trivial, -2.0 / problem.norm
+
+    def product(v: Tensor) -> Tensor:
+        image = torch.addmv(v, problem.matrix, v, alpha=scale)
+        return image.sub_(trivial, alpha=float(trivial @ image))
+
+    return product
+
+
+def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
+    """The inverse of S on the space orthogonal to the trivial vector."""
+    trivial, root = problem.trivial, problem.root_m.ravel()
+
+    def product(v: Tensor) -> Tensor:
+        image = root * inverse((root * v)[:, None])[:, 0]
+        return image.sub_(trivial, alpha=float(trivial @ image))
+
+    return product
+
+
+def _filtered(
+    problem: ComponentProblem, look: Lanczos, k: int
+) -> tuple[Product, Tensor, int]:
+    """A Chebyshev polynomial of `_plain` that is small below the largest few eigenvalues.
+
+    Also the part of the first vector that is large there, and the degree. An odd one is negative
+    beyond the other end of the spectrum, should that lie further out than was seen.
+    """
+    theta, q = look.ritz()
+    below = problem.n * np.cumsum(q[0] ** 2)
+    edge = min(int(np.searchsorted(below, 4 * k + 12)), len(theta) - 2)
+    start = look.vectors(q[:, : edge + 1] @ q[0, : edge + 1, None])[:, 0]
+    low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
+    centre, half = (low + high) / 2, (high - low) / 2
+    degree = 3 if k < 4 else 5 if k < 16 else 7
+    trivial, product, scale = problem.trivial, _plain(problem), -2.0 / problem.norm
+
+    def filtered(v: Tensor) -> Tensor:
+        before, now = v, product(v).sub_(v, alpha=centre).div_(half)
+        for _ in range(degree - 1):
+            after = torch.addmv(before, problem.matrix, now, beta=-1.0, alpha=2.0 * scale / half)
+            after.add_(now, alpha=2.0 * (1.0 - centre) / half)
+            before, now = now, after
+        return now.sub_(trivial, alpha=float(trivial @ now))
+
+    return filtered, start, degree
+
+
+def _rayleigh_ritz(problem: ComponentProblem, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Ascending values ``[k]``, vectors ``[n, k]`` and the norms of their residuals ``[k]``."""
+    image = problem.apply(u)
+    h = u.T @ image
+    values, q = torch.linalg.eigh((h + h.T) / 2)
+    u, image = u @ q, image @ q
+    return values, u, torch.linalg.vector_norm(image - u * values, dim=0)
+
+
+def _guarded(
+    problem: ComponentProblem,
+    operator: Product,
+    found: Pairs,
+    tol: float,
+    start: Tensor,
+    quick: bool = False,
+) -> Pairs:
+    """The pairs found, and the lowest one beside them, which shows that no copy is missing.
+
+    One starting vector finds one copy of an eigenvalue that repeats. So a Lanczos process from
+    another random vector, orthogonal to what was found, looks for what is lowest there. That vector
+    has as much of a missing copy as of anything else, and each step favours the copy: once the
+    lowest Ritz pair is sharper than GUARD_RESOLUTION of its distance from those found, the share of
+    a copy in it is below that, and so was its share of the random vector. Where symmetry, which
+    repeated eigenvalues come from, is ruled out, it is `quick`: a few steps from what is left of
+    ARPACK's own start, which give the gap.
+    """
+    u, last = found.vectors, float(found.values[-1])
+    known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [k + 1, n]
+    search = Lanczos(operator, known, start, SEARCH_STEPS)
+    edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
+    while not search.full:
+        search.extend(4)
+        theta, q = search.ritz()
+        away = search.bound(q[:, 0]) / max(edge - theta[0], 1e-300)
+        few = quick and theta[0] < edge and search.size >= FEW_STEPS
+        if away <= GUARD_RESOLUTION or (few and (away <= 0.1 or found.complete > 1)):
+            break
+    else:
+        return found
+    guards, rough, norms = _rayleigh_ritz(problem, search.vectors(q[:, :ROUGH]))
+    gap = float(guards[0]) - last
+    distinct = gap > float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
+    sharp = bool((found.residuals <= max(100 * tol * gap, 1e-14 * problem.norm)).all())
+    return Pairs(
+        torch.cat([found.values, guards[:1]]),
+        torch.cat([u, rough[:, :1]], dim=1),
+        torch.cat([found.residuals, norms[:1]]),
+        rough[:, 1:],
+        found.complete,
+        found.iterations,
+        separated=distinct,
+        converged=distinct and sharp,
+    )
