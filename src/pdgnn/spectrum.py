@@ -27,7 +27,9 @@ from pdgnn.io.cache import read_arrays, write_arrays
 from pdgnn.laplacian import check_alpha, check_gamma, normalizer
 from pdgnn.solvers.component import (
     DENSE_NODES,
+    LOOSEST,
     SOLVERS,
+    TIGHTEST,
     ComponentPairs,
     ComponentSolver,
     dense_pairs,
@@ -76,6 +78,7 @@ def eigenpairs(
     solver: str = "auto",
     device: str | torch.device = "cpu",
     seed: int = 0,
+    tol: float | None = None,
     cache: bool = True,
 ) -> Spectrum:
     """The k smallest non-trivial eigenpairs of L^(1/2,γ), in every connected component.
@@ -84,15 +87,19 @@ def eigenpairs(
     :func:`~pdgnn.solvers.canonical.canonical_basis`). `solver` is ``"auto"``, ``"dense"``,
     ``"lanczos"``, ``"lu"`` or ``"amg"``. On a GPU (``device="cuda"``) Lanczos runs there; a graph
     that factorizes cheaply, such as a long chain, is left to LU on the CPU, which is faster than
-    any number of products on a GPU. Answers that took long are kept on disk (see
-    :mod:`pdgnn.io.cache`); naming a solver or a seed, or ``cache=False``, computes afresh.
+    any number of products on a GPU. `tol` is the largest residual that is returned, relative to half
+    a bound on the operator's norm (default 1e-8); 1e-6 is faster, and gives the vectors to about six digits less
+    those of the gap. Answers that took long are kept on disk (see
+    :mod:`pdgnn.io.cache`); naming a solver, a seed or a `tol`, or ``cache=False``, computes afresh.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
     >>> s = eigenpairs(path, gamma=1.0)
     >>> s.eigenvalues.round(6).tolist(), s.eigenvectors(alpha=0.5).round(4).ravel().tolist()
     ([1.0], [0.7071, 0.0, -0.7071])
     """
-    return eigenpairs_path(g, [gamma], k=k, solver=solver, device=device, seed=seed, cache=cache)[0]
+    return eigenpairs_path(
+        g, [gamma], k=k, solver=solver, device=device, seed=seed, tol=tol, cache=cache
+    )[0]
 
 
 def first_eigenvector(g: Graph, *, alpha: float = 1.0, gamma: float = 1.0) -> NDArray[np.float64]:
@@ -117,6 +124,7 @@ def eigenpairs_path(
     solver: str = "auto",
     device: str | torch.device = "cpu",
     seed: int = 0,
+    tol: float | None = None,
     cache: bool = True,
     progress: Callable[[Spectrum], None] | None = None,
 ) -> list[Spectrum]:
@@ -134,15 +142,17 @@ def eigenpairs_path(
     if not isinstance(gammas, Iterable):
         raise InputError(f"gammas must be a list of numbers in [0, 1], not {gammas!r}")
     wanted = [check_gamma(gamma) for gamma in gammas]
-    _check_options(k, solver)
+    _check_options(k, solver, tol)
     target = check_device(device, what="eigenpairs are solved")
-    plain = cache and solver == "auto" and seed == 0
+    plain = cache and solver == "auto" and seed == 0 and tol is None
     done: dict[float, Spectrum] = {}
     solve: _GraphSolver | None = None
-    for gamma in _ends_first(sorted(set(wanted), reverse=True)):
+    distinct = sorted(set(wanted), reverse=True)
+    options = _Options(k, solver, target, seed, tol, several=len(distinct) > 1)
+    for gamma in _ends_first(distinct):
         found = _from_cache(g, gamma, k) if plain else None
         if found is None:
-            solve = solve or _GraphSolver(g, k, solver, target, seed)
+            solve = solve or _GraphSolver(g, options)
             found = solve(gamma)
             if plain and found.seconds >= CACHE_SECONDS:
                 write_arrays(_cache_key(g, gamma, k), _to_arrays(found))
@@ -168,33 +178,47 @@ def _ends_first(gammas: list[float]) -> list[float]:
     return order
 
 
-def _check_options(k: int, solver: str) -> None:
+def _check_options(k: int, solver: str, tol: float | None) -> None:
     check_whole("k", k)
+    if tol is not None and not (isinstance(tol, float) and TIGHTEST <= tol <= LOOSEST):
+        raise InputError(
+            f"tol must be a number from {TIGHTEST:g} to {LOOSEST:g}, or None for 1e-8, not {tol!r}"
+        )
     if solver not in SOLVERS:
         raise InputError(f"unknown solver {solver!r}; choose one of {', '.join(SOLVERS)}")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How every component is solved."""
+
+    k: int
+    solver: str
+    device: torch.device
+    seed: int
+    tol: float | None
+    several: bool
 
 
 class _GraphSolver:
     """The solvers of all components of a graph, kept from one γ to the next."""
 
-    def __init__(self, g: Graph, k: int, solver: str, device: torch.device, seed: int) -> None:
+    def __init__(self, g: Graph, options: _Options) -> None:
         self._begun = time.perf_counter()
-        self._g, self._k = g, k
+        self._g, self._k = g, options.k
         labels = g.components
         self._sizes = np.bincount(labels)
         self._largest = int(self._sizes.argmax())
         self._order = np.argsort(labels, kind="stable")
         self._starts = np.cumsum(self._sizes) - self._sizes
         # a solver that was named is used wherever there is something to iterate on
-        dense_nodes = DENSE_NODES if solver in ("auto", "dense") else 16
+        dense_nodes = DENSE_NODES if options.solver in ("auto", "dense") else 16
         self._small = self._sizes <= dense_nodes
         entries = int((self._sizes[self._small] ** 2).sum())
         # kept from one γ to the next where that takes little room
         self._batches = list(self._small_batches()) if entries <= BATCH_ENTRIES else None
         self._large = {
-            int(c): ComponentSolver(
-                self._adjacency_of(int(c)), k=k, solver=solver, device=device, seed=seed
-            )
+            int(c): ComponentSolver(self._adjacency_of(int(c)), **vars(options))
             for c in np.flatnonzero(~self._small)
         }
 

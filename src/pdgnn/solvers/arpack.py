@@ -24,10 +24,8 @@ LOOK_STEPS = 20
 """Steps of the Lanczos process that looks at the spectrum first."""
 SEARCH_STEPS = 120
 """Steps in which the search for a missing copy must come to an end."""
-FEW_STEPS = 8
+FEW_STEPS = 4
 """Steps of the search where no symmetry makes an eigenvalue repeat."""
-ROUGH = 16
-"""Rough vectors above those found that are kept for another γ."""
 
 Product = Callable[[Tensor], Tensor]
 
@@ -81,7 +79,7 @@ class Lanczos:
 
     def vectors(self, q: NDArray[np.float64]) -> Tensor:
         """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``."""
-        return self.basis[: self.size].T @ torch.from_numpy(np.ascontiguousarray(q))
+        return self.basis[: self.size].T @ torch.from_numpy(q.copy())
 
 
 def arpack(
@@ -93,6 +91,7 @@ def arpack(
     generator: torch.Generator,
     most: int,
     limit: float = np.inf,
+    further: int = 0,
     asymmetric: Callable[[float], bool] = lambda _: False,
 ) -> Pairs:
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
@@ -100,7 +99,8 @@ def arpack(
     With S, a short Lanczos process looks at the spectrum first. Where more than `limit` steps are
     foreseen, nothing is tried. ARPACK then gets a polynomial of S that is large at the lowest
     eigenvalues and small at the others: as many products, and a fraction of the
-    orthogonalization. `asymmetric`, told the last eigenvalue, may say that no copy of one up to
+    orthogonalization. So many rough vectors above those found are kept, for another γ, as
+    `further` says. `asymmetric`, told the last eigenvalue, may say that no copy of one up to
     there can be missing; see :func:`_guarded`.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
@@ -131,8 +131,10 @@ def arpack(
     steps = used + degree * counted.steps
     found = Pairs(values, u, residuals, u[:, :0], k, steps, separated=False, converged=False)
     if asymmetric(float(values[-1])):
-        return _guarded(problem, operator, found, tol, start + 0.01 * other, quick=True)
-    return _guarded(problem, operator, found, tol, other)
+        start, quick = start + 0.01 * other, True
+    else:
+        start, quick = other, False
+    return _guarded(problem, operator, found, tol, start, further, quick=quick)
 
 
 def _steps_foreseen(look: Lanczos, k: int) -> float:
@@ -204,11 +206,16 @@ def _filtered(
     """
     theta, q = look.ritz()
     below = problem.n * np.cumsum(q[0] ** 2)
-    edge = min(int(np.searchsorted(below, 4 * k + 12)), len(theta) - 2)
+    edge = min(int(np.searchsorted(below, 2 * k + 4)), len(theta) - 2)
+    while edge < len(theta) - 2 and (
+        below[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
+    ):  # further where that adds few, or where some lie far below the others
+        edge += 1
     start = look.vectors(q[:, : edge + 1] @ q[0, : edge + 1, None])[:, 0]
     low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
     centre, half = (low + high) / 2, (high - low) / 2
-    degree = 3 if k < 4 else 5 if k < 16 else 7
+    growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
+    degree = min(3 if k < 4 else 5 if k < 16 else 7, 2 * int(1.5 / growth) + 1)
     trivial, product, scale = problem.trivial, _plain(problem), -2.0 / problem.norm
 
     def filtered(v: Tensor) -> Tensor:
@@ -237,7 +244,9 @@ def _guarded(
     found: Pairs,
     tol: float,
     start: Tensor,
-    quick: bool = False,
+    further: int,
+    *,
+    quick: bool,
 ) -> Pairs:
     """The pairs found, and the lowest one beside them, which shows that no copy is missing.
 
@@ -257,12 +266,12 @@ def _guarded(
         search.extend(4)
         theta, q = search.ritz()
         away = search.bound(q[:, 0]) / max(edge - theta[0], 1e-300)
-        few = quick and theta[0] < edge and search.size >= FEW_STEPS
-        if away <= GUARD_RESOLUTION or (few and (away <= 0.1 or found.complete > 1)):
+        steps = FEW_STEPS if found.complete > 1 or away <= 0.1 else 3 * FEW_STEPS
+        if away <= GUARD_RESOLUTION or (quick and theta[0] < edge and search.size >= steps):
             break
     else:
         return found
-    guards, rough, norms = _rayleigh_ritz(problem, search.vectors(q[:, :ROUGH]))
+    guards, rough, norms = _rayleigh_ritz(problem, search.vectors(q[:, : further + 1]))
     gap = float(guards[0]) - last
     distinct = gap > float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
     sharp = bool((found.residuals <= max(100 * tol * gap, 1e-14 * problem.norm)).all())

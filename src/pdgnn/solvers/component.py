@@ -47,10 +47,15 @@ NARROW = 0.06
 """Mean bandwidth, relative to the number of nodes, of a graph that LU may suit."""
 LANCZOS_STEPS, GPU_LANCZOS_STEPS = 300, 10_000
 """Steps that our own Lanczos may be foreseen to take before another solver replaces it."""
+EVEN = 4.0
+"""Ratio of the largest to the least d_i / M_i up to which ARPACK is better than a scaled Lanczos."""
 ARPACK_STEPS = 1500
 """Products that ARPACK may be foreseen to take before another solver is preferred."""
 RESIDUAL_TOLERANCE = 1e-8
-"""Largest residual ever returned, relative to half the bound on the norm (1 at γ = 1)."""
+"""Largest residual ever returned, relative to half the bound on the norm (1 at γ = 1), unless
+another is asked for."""
+TIGHTEST, LOOSEST = 1e-10, 1e-2
+"""Residuals that may be asked for."""
 ONE_THREAD_ENTRIES = 200_000
 """Below this many entries of A, handing work to a second thread costs more than it saves."""
 MOST_COPIES = 64
@@ -142,9 +147,12 @@ class ComponentSolver:
         solver: str = "auto",
         device: torch.device | None = None,
         seed: int = 0,
-        tol: float = RESIDUAL_TOLERANCE,
+        tol: float | None = None,
+        several: bool = True,
     ) -> None:
-        self._adjacency, self._k, self._device, self._tol = adjacency, k, device, tol
+        self._adjacency, self._k, self._device = adjacency, k, device
+        self._tol = RESIDUAL_TOLERANCE if tol is None else tol
+        self._several = several  # γ will be asked for
         self._n = adjacency.shape[0]
         self._solver, self._seed = solver, seed
         self._preconditioner: Preconditioner | None = None
@@ -186,9 +194,9 @@ class ComponentSolver:
 
     def _solve(self, gamma: float) -> ComponentPairs:
         problem = self._problem(gamma)
-        if self._suits_arpack():
+        if self._suits_arpack(problem):
             pairs = self._arpack(problem)
-            if pairs.separated:  # else copies are missing, and the search is better begun anew
+            if self._several and pairs.separated and self._solver == "lu":
                 self._remember(problem, pairs)
                 self._solves += 1
             if pairs.converged:
@@ -200,7 +208,8 @@ class ComponentSolver:
             pairs = self._iterate(problem)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
-        self._remember(problem, pairs)
+        if self._several:
+            self._remember(problem, pairs)
         self._solves += 1
         return self._finish(problem, pairs)
 
@@ -218,11 +227,15 @@ class ComponentSolver:
             self._component = Component(self._adjacency, device=self._device)
         return ComponentProblem(self._component, gamma)
 
-    def _suits_arpack(self) -> bool:
-        """On the CPU, once: vectors of another γ, where there are some, are a better start."""
+    def _suits_arpack(self, problem: ComponentProblem) -> bool:
+        """On the CPU: with LU where no vectors of another γ are a better start, and without it
+        where D / M is even, so that scaling by D⁻¹, as our own Lanczos does, gains nothing."""
         on_cpu = self._device is None or self._device.type == "cpu"
-        first = self._snapshots is None and self._solver in ("lu", "lanczos")
-        return on_cpu and first and self._n >= ARPACK_NODES
+        if self._n < ARPACK_NODES or not on_cpu:
+            return False
+        if self._solver == "lu":
+            return self._snapshots is None
+        return self._solver == "lanczos" and problem.evenness <= EVEN
 
     def _arpack(self, problem: ComponentProblem) -> Pairs:
         def asymmetric(last: float) -> bool:
@@ -237,10 +250,11 @@ class ComponentSolver:
             problem,
             self._inverse() if self._solver == "lu" else None,
             k=self._k,
-            tol=self._tol,
+            tol=max(self._tol, TIGHTEST),
             generator=torch.Generator().manual_seed(self._seed),
             most=MOST_STEPS,
             limit=np.inf if self._next_solver is None else ARPACK_STEPS,
+            further=15 if self._several and self._solver == "lu" else 0,
             asymmetric=asymmetric,
         )
 
@@ -274,7 +288,7 @@ class ComponentSolver:
             probes=PROBES[min(self._solves, len(PROBES)) - 1] if self._solves else 0,
             further=plan.further,
             max_guards=MOST_COPIES,
-            tol=self._tol,
+            tol=max(self._tol, TIGHTEST),
             give_up=None if self._next_solver is None else _slow_lanczos(problem, steps, self._k),
         )
 
@@ -340,7 +354,7 @@ class ComponentSolver:
 
     def _certify(self, residuals: NDArray[np.float64], pairs: Pairs, norm: float) -> None:
         """No answer leaves here whose residual is too large or whose eigenspace is not whole."""
-        limit = min(self._tol, RESIDUAL_TOLERANCE) * norm / 2
+        limit = self._tol * norm / 2
         if 2 * pairs.values.numel() > self._k + MOST_COPIES and not pairs.separated:
             raise ConvergenceError(
                 f"λ = {float(pairs.values[0]):.6g} repeats more than {pairs.complete - 1} times on "

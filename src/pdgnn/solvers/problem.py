@@ -88,6 +88,8 @@ class ComponentProblem:
         self.n = self.degree.size
         m = gamma * self.degree + (1.0 - gamma)
         self.norm = float(spectral_norm_bound(gamma, self.degree, m))
+        share = self.degree / m
+        self.evenness = float(share.max() / share.min())
         self.scale = gamma or 1.0
         self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(component.device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
