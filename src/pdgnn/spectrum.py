@@ -87,10 +87,10 @@ def eigenpairs(
     :func:`~pdgnn.solvers.canonical.canonical_basis`). `solver` is ``"auto"``, ``"dense"``,
     ``"lanczos"``, ``"lu"`` or ``"amg"``. On a GPU (``device="cuda"``) Lanczos runs there; a graph
     that factorizes cheaply, such as a long chain, is left to LU on the CPU, which is faster than
-    any number of products on a GPU. `tol` is the largest residual that is returned, relative to half
-    a bound on the operator's norm (default 1e-8); 1e-6 is faster, and gives the vectors to about six digits less
-    those of the gap. Answers that took long are kept on disk (see
-    :mod:`pdgnn.io.cache`); naming a solver, a seed or a `tol`, or ``cache=False``, computes afresh.
+    any number of products on a GPU. `tol` is the largest residual that is returned, relative to
+    half a bound on the operator's norm (1e-8 unless told). Answers that took long are kept on disk
+    (see :mod:`pdgnn.io.cache`); naming a solver, a seed or a `tol`, or ``cache=False``, computes
+    afresh.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
     >>> s = eigenpairs(path, gamma=1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
-from pdgnn.solvers.canonical import same_eigenvalue_tolerance
+from pdgnn.solvers.canonical import clusters, same_eigenvalue_tolerance
 from pdgnn.solvers.davidson import GUARD_RESOLUTION, Pairs
 from pdgnn.solvers.preconditioners import Preconditioner
 from pdgnn.solvers.problem import ComponentProblem
@@ -22,8 +23,10 @@ SHARPER = 0.03
 """Residual asked of ARPACK, relative to the one promised."""
 LOOK_STEPS = 20
 """Steps of the Lanczos process that looks at the spectrum first."""
-SEARCH_STEPS = 120
-"""Steps in which the search for a missing copy must come to an end."""
+SEARCH_STEPS, SEARCH_ENTRIES = 300, 32_000_000
+"""Steps in which the search for a missing copy must come to an end, and room for their vectors."""
+MOST_TURNS = 5
+"""Searches, each but the last of which finds a copy, before a block of vectors takes over."""
 FEW_STEPS = 4
 """Steps of the search where no symmetry makes an eigenvalue repeat."""
 
@@ -44,6 +47,7 @@ class Lanczos:
 
     @property
     def size(self) -> int:
+        """The number of steps taken."""
         return len(self._alpha)
 
     @property
@@ -53,6 +57,7 @@ class Lanczos:
         return tiny or self.size + 1 == len(self.basis)
 
     def extend(self, steps: int) -> None:
+        """Take more steps, as many as there is room for."""
         for _ in range(steps):
             if self.full:
                 return
@@ -115,26 +120,50 @@ def arpack(
         operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.01
         start = start - problem.trivial * (problem.trivial @ start)
     counted = _Counted(operator, (most - used) // degree)
-    try:
-        vectors = eigsh(
-            LinearOperator((problem.n, problem.n), counted, dtype=np.float64),
-            k,
-            which="LA",
-            v0=start.numpy(),
-            ncv=min(problem.n - 1, max(2 * k + 2, 16)),
-            tol=sharper * tol,
-            maxiter=most,
-        )[1]
-    except (ArpackError, _Slow):
+    vectors = _eigsh(counted, k, start, sharper * tol)
+    if vectors is None:
         return _nothing(problem, most)
-    values, u, residuals = _rayleigh_ritz(problem, torch.from_numpy(vectors))
+    values, u, residuals = _rayleigh_ritz(problem, vectors)
     steps = used + degree * counted.steps
     found = Pairs(values, u, residuals, u[:, :0], k, steps, separated=False, converged=False)
     if asymmetric(float(values[-1])):
         start, quick = start + 0.01 * other, True
     else:
         start, quick = other, False
-    return _guarded(problem, operator, found, tol, start, further, quick=quick)
+    pairs = _guarded(
+        problem, operator, found, start, generator, tol, further, counted.most, quick=quick
+    )
+    if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
+        sharper *= 0.3 * _aim(problem, pairs, tol) / float(pairs.residuals[:k].max())
+        vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
+        if vectors is not None:
+            values, u, residuals = _rayleigh_ritz(problem, vectors)
+            pairs = replace(
+                pairs,
+                values=torch.cat([values, pairs.values[k:]]),
+                vectors=torch.cat([u, pairs.vectors[:, k:]], dim=1),
+                residuals=torch.cat([residuals, pairs.residuals[k:]]),
+                converged=float(residuals.max()) <= _aim(problem, pairs, tol),
+            )
+    return pairs
+
+
+def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | None:
+    """ARPACK's k vectors ``[n, k]``; None where it takes too long."""
+    n = len(start)
+    operator = LinearOperator((n, n), counted, dtype=np.float64)
+    ncv = min(n - 1, max(2 * k + 2, 16))
+    try:
+        found = eigsh(operator, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
+    except (ArpackError, _SlowError):
+        return None
+    return torch.from_numpy(found[1])
+
+
+def _aim(problem: ComponentProblem, pairs: Pairs, tol: float) -> float:
+    """The residual at which the vectors are right to 100 `tol`, or to rounding."""
+    gap = float(pairs.values[pairs.complete] - pairs.values[pairs.complete - 1])
+    return max(100 * tol * gap, 1e-14 * problem.norm)
 
 
 def _steps_foreseen(look: Lanczos, k: int) -> float:
@@ -156,7 +185,7 @@ def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
     return Pairs(empty, none, empty, none, 0, steps, separated=False, converged=False)
 
 
-class _Slow(Exception):
+class _SlowError(Exception):
     """ARPACK takes longer than it may."""
 
 
@@ -164,12 +193,12 @@ class _Counted:
     """A product for ARPACK, which is left when it took too many."""
 
     def __init__(self, product: Product, most: int) -> None:
-        self._product, self._most, self.steps = product, most, 0
+        self._product, self.most, self.steps = product, most, 0
 
     def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         self.steps += 1
-        if self.steps > self._most:
-            raise _Slow
+        if self.steps > self.most:
+            raise _SlowError
         image: NDArray[np.float64] = self._product(torch.from_numpy(v.ravel())).numpy()
         return image
 
@@ -196,9 +225,7 @@ def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
     return product
 
 
-def _filtered(
-    problem: ComponentProblem, look: Lanczos, k: int
-) -> tuple[Product, Tensor, int]:
+def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product, Tensor, int]:
     """A Chebyshev polynomial of `_plain` that is small below the largest few eigenvalues.
 
     Also the part of the first vector that is large there, and the degree. An odd one is negative
@@ -242,9 +269,11 @@ def _guarded(
     problem: ComponentProblem,
     operator: Product,
     found: Pairs,
-    tol: float,
     start: Tensor,
+    generator: torch.Generator,
+    tol: float,
     further: int,
+    most: int,
     *,
     quick: bool,
 ) -> Pairs:
@@ -256,32 +285,84 @@ def _guarded(
     lowest Ritz pair is sharper than GUARD_RESOLUTION of its distance from those found, the share of
     a copy in it is below that, and so was its share of the random vector. Where symmetry, which
     repeated eigenvalues come from, is ruled out, it is `quick`: a few steps from what is left of
-    ARPACK's own start, which give the gap.
+    ARPACK's own start, which give the gap. Where there is a copy, ARPACK finds those that are
+    orthogonal to the first ones, and the search goes on beside them.
     """
-    u, last = found.vectors, float(found.values[-1])
-    known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [k + 1, n]
-    search = Lanczos(operator, known, start, SEARCH_STEPS)
-    edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
+    wanted = found.complete
+    for _ in range(MOST_TURNS):
+        u = found.vectors
+        known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
+        search = Lanczos(operator, known, start, min(SEARCH_STEPS, SEARCH_ENTRIES // problem.n))
+        edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
+        guarded, copy = _searched(search, edge, tol, quick=quick, several=len(found.values) > 1)
+        if guarded:
+            return _with_guard(problem, found, search, tol, further)
+        if not copy:
+            break
+        theta, q = search.ritz()
+        more: Tensor | None = search.vectors(q[:, :1])
+        if theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
+            beside = _Counted(_beside(operator, known), most)
+            more = _eigsh(beside, wanted, search.basis[0], 0.03 * tol)
+        if more is None:
+            break
+        found = _completed(problem, found, more, wanted)
+        start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
+    return found
+
+
+def _searched(
+    search: Lanczos, edge: float, tol: float, *, quick: bool, several: bool
+) -> tuple[bool, bool]:
+    """Whether the lowest pair is plainly above those found, and whether it is one more of them."""
     while not search.full:
         search.extend(4)
         theta, q = search.ritz()
-        away = search.bound(q[:, 0]) / max(edge - theta[0], 1e-300)
-        steps = FEW_STEPS if found.complete > 1 or away <= 0.1 else 3 * FEW_STEPS
+        bound = search.bound(q[:, 0])
+        away = bound / max(edge - theta[0], 1e-300)
+        steps = FEW_STEPS if several or away <= 0.1 else 2 * FEW_STEPS
         if away <= GUARD_RESOLUTION or (quick and theta[0] < edge and search.size >= steps):
-            break
-    else:
-        return found
-    guards, rough, norms = _rayleigh_ritz(problem, search.vectors(q[:, : further + 1]))
-    gap = float(guards[0]) - last
-    distinct = gap > float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
-    sharp = bool((found.residuals <= max(100 * tol * gap, 1e-14 * problem.norm)).all())
-    return Pairs(
-        torch.cat([found.values, guards[:1]]),
-        torch.cat([u, rough[:, :1]], dim=1),
-        torch.cat([found.residuals, norms[:1]]),
-        rough[:, 1:],
-        found.complete,
-        found.iterations,
-        separated=distinct,
-        converged=distinct and sharp,
+            return True, False
+        if bound <= 0.01 * tol * abs(edge) or theta[0] > (1 + 1e-9) * edge:
+            return False, True
+    return False, search.size + 1 < len(search.basis)
+
+
+def _beside(operator: Product, known: Tensor) -> Product:
+    """The operator on the space orthogonal to `known` ``[j, n]``."""
+
+    def product(v: Tensor) -> Tensor:
+        image = operator(v)
+        return image.sub_(known.T @ (known @ image))
+
+    return product
+
+
+def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: int) -> Pairs:
+    """The pairs found and more of them, without those that are now above the wanted ones."""
+    values, u, residuals = _rayleigh_ritz(problem, torch.cat([found.vectors, more], dim=1))
+    label = clusters(values.numpy(), problem.norm)
+    end = int((label <= label[wanted - 1]).sum())
+    return replace(
+        found, values=values[:end], vectors=u[:, :end], residuals=residuals[:end], complete=end
     )
+
+
+def _with_guard(
+    problem: ComponentProblem, found: Pairs, search: Lanczos, tol: float, further: int
+) -> Pairs:
+    guards, rough, norms = _rayleigh_ritz(
+        problem, search.vectors(search.ritz()[1][:, : further + 1])
+    )
+    gap = float(guards[0] - found.values[-1])
+    distinct = gap > float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
+    pairs = replace(
+        found,
+        values=torch.cat([found.values, guards[:1]]),
+        vectors=torch.cat([found.vectors, rough[:, :1]], dim=1),
+        residuals=torch.cat([found.residuals, norms[:1]]),
+        further=rough[:, 1:],
+        separated=distinct,
+    )
+    sharp = float(found.residuals.max()) <= _aim(problem, pairs, tol)
+    return replace(pairs, converged=distinct and sharp)

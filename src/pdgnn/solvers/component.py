@@ -25,6 +25,7 @@ from pdgnn.solvers.preconditioners import (
     jacobi,
     lu,
     multigrid,
+    without_leaves,
 )
 from pdgnn.solvers.problem import Component, ComponentProblem, spectral_norm_bound
 from pdgnn.solvers.symmetry import alike, least_antisymmetric
@@ -38,7 +39,7 @@ DENSE_RESCUE_NODES = 3000
 """Components up to this size are solved densely where an eigenvalue repeats too often."""
 ARPACK_NODES = 300
 """Components from this size on are solved by ARPACK first."""
-LU_FIRST_COST, LU_COST = 3e7, 5e12
+LU_FIRST_COST, LU_COST = 5e7, 5e12
 """Multiplications, as `factorization_cost` bounds them, up to which LU is chosen unseen, or
 considered where the graph is narrow."""
 LU_TRIAL_COST = 2e8
@@ -47,8 +48,10 @@ NARROW = 0.06
 """Mean bandwidth, relative to the number of nodes, of a graph that LU may suit."""
 LANCZOS_STEPS, GPU_LANCZOS_STEPS = 300, 10_000
 """Steps that our own Lanczos may be foreseen to take before another solver replaces it."""
+QUICK_NODES = 4000
+"""Components from this size on are looked at for symmetry, which may spare a search for copies."""
 EVEN = 4.0
-"""Ratio of the largest to the least d_i / M_i up to which ARPACK is better than a scaled Lanczos."""
+"""Largest d_i / M_i over the least one, up to which ARPACK is better than a scaled Lanczos."""
 ARPACK_STEPS = 1500
 """Products that ARPACK may be foreseen to take before another solver is preferred."""
 RESIDUAL_TOLERANCE = 1e-8
@@ -178,8 +181,8 @@ class ComponentSolver:
     def _suits_lu(self) -> bool:
         a, n = self._adjacency, self._n
         if a.nnz == 2 * (n - 1):  # a tree, which never fills in
-            return n <= LU_COST
-        cost = factorization_cost(a)
+            return bool(n <= LU_COST)
+        cost = factorization_cost(without_leaves(a))
         if cost <= LU_FIRST_COST or cost > min(LU_COST, NARROW**2 * n**3):
             return cost <= LU_FIRST_COST
         return cost <= LU_TRIAL_COST or not fills_in(a)
@@ -196,7 +199,7 @@ class ComponentSolver:
         problem = self._problem(gamma)
         if self._suits_arpack(problem):
             pairs = self._arpack(problem)
-            if self._several and pairs.separated and self._solver == "lu":
+            if self._several and pairs.separated:
                 self._remember(problem, pairs)
                 self._solves += 1
             if pairs.converged:
@@ -228,23 +231,26 @@ class ComponentSolver:
         return ComponentProblem(self._component, gamma)
 
     def _suits_arpack(self, problem: ComponentProblem) -> bool:
-        """On the CPU: with LU where no vectors of another γ are a better start, and without it
-        where D / M is even, so that scaling by D⁻¹, as our own Lanczos does, gains nothing."""
+        """On the CPU, for the first γ.
+
+        Without LU only where there is no other, since warm starts suit our own Lanczos better, and
+        where D / M is even, so that scaling by D⁻¹, as ours does, gains nothing.
+        """
         on_cpu = self._device is None or self._device.type == "cpu"
         if self._n < ARPACK_NODES or not on_cpu:
             return False
         if self._solver == "lu":
             return self._snapshots is None
-        return self._solver == "lanczos" and problem.evenness <= EVEN
+        return self._solver == "lanczos" and not self._several and problem.evenness <= EVEN
 
     def _arpack(self, problem: ComponentProblem) -> Pairs:
         def asymmetric(last: float) -> bool:
-            if self._solver == "lu":  # the search costs less than the look
+            if self._solver == "lu" or self._n < QUICK_NODES:  # the search costs less
                 return False
             m = problem.root_m.numpy().ravel() ** 2
-            return least_antisymmetric(self._adjacency, alike(self._adjacency), m, problem.scale) > (
-                1.001 * last
-            )
+            return least_antisymmetric(
+                self._adjacency, alike(self._adjacency), m, problem.scale
+            ) > (1.001 * last)
 
         return arpack(
             problem,
@@ -252,9 +258,9 @@ class ComponentSolver:
             k=self._k,
             tol=max(self._tol, TIGHTEST),
             generator=torch.Generator().manual_seed(self._seed),
-            most=MOST_STEPS,
+            most=MOST_STEPS if self._next_solver is None else 2 * ARPACK_STEPS,
             limit=np.inf if self._next_solver is None else ARPACK_STEPS,
-            further=15 if self._several and self._solver == "lu" else 0,
+            further=4 if self._several else 0,
             asymmetric=asymmetric,
         )
 

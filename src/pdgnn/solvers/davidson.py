@@ -73,9 +73,9 @@ def davidson(
     `start` ``[n, b]`` is the first block, with at least ``wanted + guards`` columns: the first pair
     above the wanted ones that is distinct stands guard. Each step adds the (preconditioned)
     residuals of up to `block` unfinished pairs; a basis of `basis_size` vectors is restarted from
-    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, relative
-    to its largest entry, or to rounding, and the guard shows that no copy of the last wanted eigenvalue is missing; or
-    when `give_up`, asked with the step, the Ritz values and vectors, says so.
+    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, relative to its
+    largest entry, or to rounding, and the guard shows that no copy of the last wanted eigenvalue is
+    missing; or when `give_up`, asked with the step, the Ritz values and vectors, says so.
 
     The first `known` columns of the start may be sharp eigenvectors of a similar operator, and
     `fresh` of the others (all, unless told) are random. Such a start may lack a whole eigenspace
