@@ -19,14 +19,17 @@ from pdgnn.solvers.problem import ComponentProblem
 
 __all__ = ["Lanczos", "arpack"]
 
-SHARPER = 0.03
-"""Residual asked of ARPACK, relative to the one promised."""
+SHARPER, SHARPEST = 0.03, 0.003
+"""Residual asked of ARPACK, relative to the one promised: for one pair, and for several, which are
+closer to each other and cost little more."""
 LOOK_STEPS = 20
 """Steps of the Lanczos process that looks at the spectrum first."""
 SEARCH_STEPS, SEARCH_ENTRIES = 300, 32_000_000
 """Steps in which the search for a missing copy must come to an end, and room for their vectors."""
 MOST_TURNS = 5
 """Searches, each but the last of which finds a copy, before a block of vectors takes over."""
+SAME = 1e-7
+"""Relative difference below which it is left to a block of vectors whether two eigenvalues are."""
 FEW_STEPS = 4
 """Steps of the search where no symmetry makes an eigenvalue repeat."""
 
@@ -64,8 +67,12 @@ class Lanczos:
             basis = self.basis[: self.size + 1]
             w = self._product(basis[-1])
             self._alpha.append(float(basis[-1] @ w))
-            w -= basis.T @ (basis @ w)
+            # the recurrence first: what the whole basis then takes off is rounding
+            w.sub_(basis[-1], alpha=self._alpha[-1])
+            if self._beta:
+                w.sub_(basis[-2], alpha=self._beta[-1])
             w -= self._known.T @ (self._known @ w)
+            w -= basis.T @ (basis @ w)
             self._beta.append(float(torch.linalg.vector_norm(w)))
             self.basis[self.size] = w / self._beta[-1]
 
@@ -115,7 +122,7 @@ def arpack(
         if _steps_foreseen(look, k) > limit:
             return _nothing(problem, look.size)
         operator, start, degree = _filtered(problem, look, k)
-        used, sharper = look.size, SHARPER
+        used, sharper = look.size, SHARPER if k == 1 else SHARPEST
     else:
         operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.01
         start = start - problem.trivial * (problem.trivial @ start)
@@ -161,9 +168,9 @@ def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | Non
 
 
 def _aim(problem: ComponentProblem, pairs: Pairs, tol: float) -> float:
-    """The residual at which the vectors are right to 100 `tol`, or to rounding."""
+    """The residual, well below the one promised, at which vectors are right to 100 `tol`."""
     gap = float(pairs.values[pairs.complete] - pairs.values[pairs.complete - 1])
-    return max(100 * tol * gap, 1e-14 * problem.norm)
+    return max(min(100 * gap, 0.1 * problem.norm) * tol, 1e-14 * problem.norm)
 
 
 def _steps_foreseen(look: Lanczos, k: int) -> float:
@@ -303,7 +310,7 @@ def _guarded(
         more: Tensor | None = search.vectors(q[:, :1])
         if theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
             beside = _Counted(_beside(operator, known), most)
-            more = _eigsh(beside, wanted, search.basis[0], 0.03 * tol)
+            more = _eigsh(beside, wanted, search.basis[0], SHARPEST * tol)
         if more is None:
             break
         found = _completed(problem, found, more, wanted)
@@ -321,9 +328,10 @@ def _searched(
         bound = search.bound(q[:, 0])
         away = bound / max(edge - theta[0], 1e-300)
         steps = FEW_STEPS if several or away <= 0.1 else 2 * FEW_STEPS
-        if away <= GUARD_RESOLUTION or (quick and theta[0] < edge and search.size >= steps):
+        plainly = away <= GUARD_RESOLUTION and edge - theta[0] > SAME * abs(edge)
+        if plainly or (quick and theta[0] < edge and search.size >= steps):
             return True, False
-        if bound <= 0.01 * tol * abs(edge) or theta[0] > (1 + 1e-9) * edge:
+        if bound <= SHARPEST * tol * abs(edge) or theta[0] > (1 + 1e-9) * edge:
             return False, True
     return False, search.size + 1 < len(search.basis)
 
@@ -355,7 +363,8 @@ def _with_guard(
         problem, search.vectors(search.ritz()[1][:, : further + 1])
     )
     gap = float(guards[0] - found.values[-1])
-    distinct = gap > float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
+    same = float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
+    distinct = gap > max(same, SAME * float(guards[0]))
     pairs = replace(
         found,
         values=torch.cat([found.values, guards[:1]]),

@@ -18,6 +18,7 @@ from pdgnn.errors import ConvergenceError
 from pdgnn.solvers.arpack import arpack
 from pdgnn.solvers.canonical import canonical_basis, clusters
 from pdgnn.solvers.davidson import Pairs, davidson
+from pdgnn.solvers.dense import ComponentPairs, dense_pairs
 from pdgnn.solvers.preconditioners import (
     Preconditioner,
     factorization_cost,
@@ -27,7 +28,7 @@ from pdgnn.solvers.preconditioners import (
     multigrid,
     without_leaves,
 )
-from pdgnn.solvers.problem import Component, ComponentProblem, spectral_norm_bound
+from pdgnn.solvers.problem import Component, ComponentProblem
 from pdgnn.solvers.symmetry import alike, least_antisymmetric
 
 __all__ = ["SOLVERS", "ComponentPairs", "ComponentSolver", "dense_pairs"]
@@ -52,8 +53,9 @@ QUICK_NODES = 4000
 """Components from this size on are looked at for symmetry, which may spare a search for copies."""
 EVEN = 4.0
 """Largest d_i / M_i over the least one, up to which ARPACK is better than a scaled Lanczos."""
-ARPACK_STEPS = 1500
-"""Products that ARPACK may be foreseen to take before another solver is preferred."""
+ARPACK_STEPS, ARPACK_STEPS_EACH = 600, 40
+"""Products that ARPACK may be foreseen to take, and more for each pair, before another solver is
+preferred; it is left when it took four times as many."""
 RESIDUAL_TOLERANCE = 1e-8
 """Largest residual ever returned, relative to half the bound on the norm (1 at γ = 1), unless
 another is asked for."""
@@ -70,67 +72,6 @@ PROBES = (6, 3, 2)
 the third, and every further one, which lies between others."""
 SNAPSHOTS = 22
 """Vectors kept from solves at other γ to start the next one from."""
-
-
-@dataclass
-class ComponentPairs:
-    """Canonical eigenpairs of B components of one size."""
-
-    values: NDArray[np.float64]  # [B, k]
-    vectors: NDArray[np.float64]  # [B, n, k]
-    residuals: NDArray[np.float64]  # [B, k]
-    gap: NDArray[np.float64]  # [B], from λ1 to the next distinct eigenvalue; nan where none is
-    multiplicity: NDArray[np.int64]  # [B], of λ1
-    solver: str
-
-
-def dense_pairs(
-    adjacency: NDArray[np.float64],
-    gamma: float,
-    *,
-    k: int,
-    sizes: NDArray[np.int64] | None = None,
-) -> ComponentPairs:
-    """All of B connected components of n nodes each at once, `adjacency` ``[B, n, n]``.
-
-    Where `sizes` ``[B]`` are given, the nodes beyond a component's size are none: their rows are 0,
-    and so are their vectors; pairs that a component is too small for are nan and 0.
-    """
-    degree = adjacency.sum(axis=2)  # [B, n]
-    n = degree.shape[1]
-    m = gamma * degree + (1.0 - gamma)
-    if sizes is not None:
-        m[np.arange(n) >= sizes[:, None]] = 1.0
-    scale = gamma or 1.0
-    norm = spectral_norm_bound(gamma, degree, m)[:, None]  # [B, 1]
-    root = m**-0.5
-    s = (-scale * root)[:, :, None] * adjacency * root[:, None, :]
-    diagonal = scale * degree / m  # [B, n]
-    trivial = np.sqrt(np.where(degree > 0, m, 0.0))
-    trivial /= np.sqrt((trivial**2).sum(axis=1, keepdims=True))  # [B, n]
-    # the trivial pair goes to the top: a tiny λ1 must not mix with it; nodes that are none, above
-    s += (2.0 * norm * trivial)[:, :, None] * trivial[:, None, :]
-    s[:, np.arange(n), np.arange(n)] += np.where(degree > 0, diagonal, 4.0 * norm)
-    values, vectors = np.linalg.eigh(s)
-    values, vectors = values[:, :-1], vectors[:, :, :-1]
-    there = np.full(len(values), n - 1) if sizes is None else sizes - 1  # [B] pairs
-    k = min(k, n - 1)
-    label = clusters(values, norm)  # [B, n - 1]
-    multiplicity = np.minimum((label == 0).sum(axis=1), there)
-    more = np.flatnonzero(multiplicity < there)
-    gap = np.full(len(values), np.nan)
-    gap[more] = values[more, multiplicity[more]] - values[more, 0]
-    basis = canonical_basis(values, vectors, norm, k=k)  # [B, n, k]
-    y = basis * root[:, :, None]
-    jumps = ((y[:, :, None, q] - y[:, None, :, q]) ** 2 for q in range(k))  # [B, n, n] each
-    exact = np.stack([0.5 * scale * (adjacency * jump).sum(axis=(1, 2)) for jump in jumps], axis=1)
-    image = s @ basis  # the trivial pair has no part in it
-    residual = np.sqrt(((image - basis * exact[:, None, :]) ** 2).sum(axis=1))  # [B, k]
-    if sizes is not None:
-        none = np.arange(k) >= there[:, None]  # [B, k]
-        exact[none], residual[none] = np.nan, 0.0
-        basis = basis * ~none[:, None, :]
-    return ComponentPairs(exact, basis, residual, gap, multiplicity, "dense")
 
 
 class ComponentSolver:
@@ -252,14 +193,15 @@ class ComponentSolver:
                 self._adjacency, alike(self._adjacency), m, problem.scale
             ) > (1.001 * last)
 
+        limit = ARPACK_STEPS + ARPACK_STEPS_EACH * self._k
         return arpack(
             problem,
             self._inverse() if self._solver == "lu" else None,
             k=self._k,
             tol=max(self._tol, TIGHTEST),
             generator=torch.Generator().manual_seed(self._seed),
-            most=MOST_STEPS if self._next_solver is None else 2 * ARPACK_STEPS,
-            limit=np.inf if self._next_solver is None else ARPACK_STEPS,
+            most=MOST_STEPS if self._next_solver is None else 4 * limit,
+            limit=np.inf if self._next_solver is None else limit,
             further=4 if self._several else 0,
             asymmetric=asymmetric,
         )

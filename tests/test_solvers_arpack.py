@@ -1,0 +1,136 @@
+"""ARPACK on graphs whose eigenvalues repeat, come in clusters, or lie close together."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+from oracle import by_hand, lobes, spider, three_leaders, vector_error
+from pdgnn import Graph, InputError, eigenpairs
+from pdgnn.solvers import component
+from pdgnn.solvers.arpack import Lanczos, arpack
+from pdgnn.solvers.preconditioners import lu
+from pdgnn.solvers.problem import Component, ComponentProblem
+
+GRAPHS = {
+    "cycle": Graph.from_networkx(nx.cycle_graph(200)),
+    "square grid": Graph.from_networkx(nx.grid_2d_graph(13, 13)),
+    "cubic grid": Graph.from_networkx(nx.grid_graph([6, 6, 6])),
+    "square torus": Graph.from_networkx(nx.grid_2d_graph(13, 13, periodic=True)),
+    "hypercube": Graph.from_networkx(nx.hypercube_graph(8)),
+    "tree": Graph.from_networkx(nx.balanced_tree(2, 7)),
+    "spider": spider(5, 40),
+    "lobes": lobes([20] * 8, paths=3, length=14),
+    "leaders": three_leaders(3),
+    "hubs": Graph.from_networkx(nx.barabasi_albert_graph(300, 2, seed=1)),
+    "regular": Graph.from_networkx(nx.random_regular_graph(4, 300, seed=2)),
+    "small world": Graph.from_networkx(nx.connected_watts_strogatz_graph(300, 4, 0.1, seed=1)),
+}
+
+
+def found(g: Graph, gamma: float, k: int, *, inverse: bool, seed: int = 0, **options):
+    problem = ComponentProblem(Component(g.adjacency()), gamma)
+    return arpack(
+        problem,
+        lu(g.adjacency()) if inverse else None,
+        k=k,
+        tol=1e-8,
+        generator=torch.Generator().manual_seed(seed),
+        most=20_000,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_is_called_whole_is_whole(name, inverse, seed):
+    """Either every copy is there, or the answer says that it is not separated."""
+    g = GRAPHS[name]
+    for gamma, k in ((1.0, 1), (0.6, 3), (1.0, 6)):
+        pairs = found(g, gamma, k, inverse=inverse, seed=seed)
+        if not pairs.converged:
+            continue
+        expected = by_hand(g, gamma, pairs.complete + 1).eigenvalues
+        np.testing.assert_allclose(pairs.values[: pairs.complete], expected[:-1], rtol=1e-9)
+        assert expected[-1] > expected[-2] * (1 + 1e-9)
+        u = pairs.vectors[:, : pairs.complete]
+        np.testing.assert_allclose(u.T @ u, np.eye(pairs.complete), atol=1e-10)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("name", ["hubs", "regular", "small world", "square grid", "cycle"])
+def test_ordinary_graphs_are_solved(name, inverse):
+    assert found(GRAPHS[name], 1.0, 3, inverse=inverse).converged
+
+
+def test_nothing_is_tried_where_many_steps_are_foreseen():
+    path = Graph.from_networkx(nx.path_graph(3000))
+    pairs = found(path, 1.0, 1, inverse=False, limit=600.0)
+    assert pairs.iterations == 21
+    assert pairs.complete == 0
+    assert not pairs.converged
+
+
+def test_the_number_of_products_is_kept():
+    problem = ComponentProblem(Component(GRAPHS["lobes"].adjacency()), 1.0)
+    generator = torch.Generator().manual_seed(0)
+    pairs = arpack(problem, None, k=1, tol=1e-8, generator=generator, most=30)
+    assert not pairs.converged
+
+
+def test_lanczos_finds_the_ends_of_the_spectrum():
+    a = np.diag(np.linspace(0.0, 1.0, 60))
+    a[0, 0], a[-1, -1] = -1.0, 2.0
+    matrix = torch.from_numpy(a)
+    known = torch.eye(60, dtype=torch.float64)[-1:]  # without the largest
+    v = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    process = Lanczos(lambda x: matrix @ x, known, v, 100)
+    process.extend(100)
+    theta, q = process.ritz()
+    assert process.full
+    np.testing.assert_allclose([theta[0], theta[-1]], [58 / 59, -1.0], atol=1e-8)
+    vector = process.vectors(q[:, -1:])[:, 0]
+    assert abs(abs(float(vector[0])) - 1) < 1e-8
+    assert len(process.ritz(10)[0]) == 10
+
+
+@pytest.mark.parametrize("k", [1, 8, 64])
+@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.0])
+def test_expanders_of_a_thousand_nodes(k, gamma):
+    g = Graph.from_networkx(nx.barabasi_albert_graph(1000, 4, seed=5))
+    s, expected = eigenpairs(g, gamma=gamma, k=k), by_hand(g, gamma, k)
+    np.testing.assert_allclose(s.eigenvalues, expected.eigenvalues, rtol=1e-9)
+    assert vector_error(s.u, expected.u) < 1e-5
+    assert s.solver == "lanczos"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("solver", ["lanczos", "lu"])
+@pytest.mark.parametrize("name", ["cycle", "cubic grid", "hypercube", "tree", "spider", "lobes"])
+def test_no_copy_is_missed_when_arpack_is_first(monkeypatch, name, solver, seed):
+    monkeypatch.setattr(component, "ARPACK_NODES", 0)
+    g = GRAPHS[name]
+    for k in (1, 4):
+        s, expected = eigenpairs(g, k=k, solver=solver, seed=seed), by_hand(g, 1.0, k)
+        np.testing.assert_allclose(s.eigenvalues, expected.eigenvalues, rtol=1e-9)
+        assert s.multiplicity == expected.multiplicity
+        assert vector_error(s.u, expected.u) < 1e-5
+
+
+# The tolerance
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-10])
+def test_the_residual_is_below_the_tolerance_asked_for(tol):
+    for graph in (nx.barabasi_albert_graph(800, 4, seed=1), nx.grid_2d_graph(30, 25)):
+        s = eigenpairs(Graph.from_networkx(graph), k=4, tol=tol)
+        assert (s.residuals <= tol).all()
+
+
+@pytest.mark.parametrize("tol", [0.0, -1e-8, 1.0, 1e-15, np.nan, "1e-8", True])
+def test_bad_tolerance(tol):
+    with pytest.raises(InputError, match=r"tol must be a number from 1e-10 to 0\.01, or None"):
+        eigenpairs(GRAPHS["cycle"], tol=tol)
