@@ -189,7 +189,7 @@ def test_what_is_there_is_not_run_twice(bench, monkeypatch, tmp_path, asked, cap
     rows = run(bench, monkeypatch, *first)
     own, other = (GRAPH, "pdgnn", [1]), (GRAPH, "eigsh", [1])
     assert [case[:3] for case in asked] == [own, other, own, other]  # two rounds, ours first
-    assert [case[3] for case in asked] == [[300.0], [5.0], [300.0], [5.0]]
+    assert [case[3] for case in asked] == [[300.0], [3.0], [300.0], [3.0]]
     assert [(r["method"], r["seconds"]) for r in rows] == [
         ("pdgnn", pytest.approx(0.3)),
         ("eigsh", pytest.approx(0.2)),
@@ -225,6 +225,24 @@ def test_others_begin_with_another_at_every_turn(bench):
     assert ordered(methods, 4) == ["pdgnn", "eigsh", "lobpcg", "pyg"]
 
 
+def test_a_second_round_is_for_ours_and_what_comes_near(bench, monkeypatch, tmp_path, capsys):
+    clock = {"pdgnn": 0.3, "eigsh": 0.1, "pyg": 0.5, "shift-invert": 0.7, "lobpcg": 2.0}
+    made = []
+
+    def measured(work, what, cases, limits):
+        made.append(what[1])
+        slower = 0.01 * len(made)
+        return [row_of(what[0], what[1], k, clock[what[1]] + slower) for k in cases]
+
+    monkeypatch.setattr(bench["isolated"], "measured", measured)
+    results = tmp_path / "spectrum.json"
+    options = ("--graphs", GRAPH, "--methods", ",".join(clock), "--k", 1, "--results", results)
+    rows = run(bench, monkeypatch, *options)
+    assert made == [*clock, "pdgnn", "eigsh", "pyg"]
+    assert rows[0]["seconds"] == pytest.approx(0.31)  # the second was slower, and is not kept
+    capsys.readouterr()
+
+
 def slow_or_broken(connection, what, cases):
     """Return at once, sleep, or end without a word."""
     connection.send(None)
@@ -237,9 +255,8 @@ def slow_or_broken(connection, what, cases):
         connection.send({"seconds": 1.0, "case": case, "what": what})
 
 
-def test_a_process_that_is_stopped_or_breaks_is_followed_by_another(bench, monkeypatch):
+def test_a_process_that_is_stopped_or_breaks_is_followed_by_another(bench):
     isolated = bench["isolated"]
-    monkeypatch.setattr(isolated, "IMPORTS", ("pdgnn",))
     cases = ["a", "sleep", "b", "end", "c"]
     rows = isolated.measured(slow_or_broken, "w", cases, [60.0, 0.2, 60.0, 60.0, 60.0])
     assert [row.get("case") for row in rows] == ["a", None, "b", None, "c"]
@@ -248,7 +265,6 @@ def test_a_process_that_is_stopped_or_breaks_is_followed_by_another(bench, monke
 
 
 def test_a_graph_is_measured_by_a_process(bench, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(bench["isolated"], "IMPORTS", ("pdgnn",))
     options = ("--graphs", GRAPH, "--methods", "pdgnn,eigsh", "--k", "1,400", "--rounds", 1)
     rows = run(bench, monkeypatch, *options, "--results", tmp_path / "spectrum.json")
     found = {(r["method"], r["k"]): r for r in rows}
