@@ -241,12 +241,15 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     kinds = sorted((kind for kind in worst if worst[kind]), key=lambda kind: min(worst[kind]))
     figure = Figure(figsize=(10, 1.6 + 0.24 * len(kinds)), layout="constrained")
     seed = measured.graphs[0].split("/")[-1]
-    title = f"Time of the fastest peer with residuals ≤ 1e-8 over that of pdgnn, family of {seed}"
+    title = f"Fastest peer with residuals ≤ 1e-8 over pdgnn (left of 1: pdgnn is slower), {seed}"
     figure.suptitle(title, fontsize=12)
     panels = figure.subplots(1, len(measured.ks), sharex=True, sharey=True, squeeze=False)[0]
+    sizes = sorted({int(r.graph.split("/")[1]) for r in every})
     for axes, k in zip(panels, measured.ks, strict=True):
-        draw_panel(axes, ratios[k], kinds)
         axes.set(title=f"k = {k}", xscale="log", xlabel="peer / pdgnn")
+        draw_panel(axes, ratios[k], kinds, sizes)
+    values = [1.0, *(ratio.value for ratio in every)]
+    panels[0].set_xlim(min(values) / 1.5, max(values) * 1.5)
     panels[0].set_yticks(range(len(kinds)), kinds)
     panels[0].invert_yaxis()
     handles, labels = panels[0].get_legend_handles_labels()
@@ -256,7 +259,9 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             write_figure(figure, partial_file, kind)
 
 
-def draw_panel(axes: Any, ratios: Sequence[Ratio], kinds: Sequence[str]) -> None:
+def draw_panel(
+    axes: Any, ratios: Sequence[Ratio], kinds: Sequence[str], sizes: Sequence[int]
+) -> None:
     """A row for each kind of graph, a colour for each size; a triangle is at least that."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
@@ -264,18 +269,14 @@ def draw_panel(axes: Any, ratios: Sequence[Ratio], kinds: Sequence[str]) -> None
 
     axes.axvspan(1e-9, 1, color=INK, alpha=0.05, lw=0)
     axes.axvline(1, color=INK, lw=1)
-    sizes = sorted({int(r.graph.split("/")[1]) for r in ratios})
     for size, colour in zip(sizes, COLOURS, strict=False):
         for bound, marker in ((False, "o"), (True, ">")):
             own = [r for r in ratios if f"/{size}/" in r.graph and r.bound == bound]
-            label = f"{size:,} nodes" if not bound else None
+            label = None if bound else f"{size:,} nodes"
             places = [kinds.index(r.graph.split("/")[0]) for r in own]
             values = [r.value for r in own]
             axes.scatter(values, places, 28, color=colour, marker=marker, label=label, alpha=0.85)
-    if ratios:
-        values = [r.value for r in ratios] + [1.0]
-        low, high = axes.get_xlim() if axes.get_xscale() == "log" else (min(values), max(values))
-        axes.set_xlim(min(low, min(values) / 1.3), max(high, max(values) * 1.3))
+    axes.scatter([], [], 28, color=INK, marker=">", label="at least that: all were stopped")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.spines[["top", "right"]].set_visible(False)

@@ -218,6 +218,28 @@ def test_a_family_is_measured_at_the_sizes_asked_for(bench, monkeypatch, tmp_pat
     assert "The family of seed4, 20 graphs" in capsys.readouterr().out
 
 
+def test_a_peer_is_stopped_when_it_is_surely_slower(bench, monkeypatch, tmp_path, capsys):
+    clock = {"pdgnn": 20.0, "pyg": 9.0, "eigsh": 10.0, "lobpcg": 60.0}
+    limits = {}
+
+    def measured(work, what, cases, given):
+        limits[what[1]] = given[0]
+        accuracy = 1e-6 if what[1] == "pyg" else 1e-12
+        return [row_of(*what, k, clock[what[1]], residual=accuracy) for k in cases]
+
+    monkeypatch.setattr(bench["isolated"], "measured", measured)
+    results = tmp_path / "spectrum.json"
+    options = ("--graphs", GRAPH, "--methods", ",".join(clock), "--k", 1, "--results", results)
+    run(bench, monkeypatch, *options)
+    assert limits == {"pdgnn": 300.0, "pyg": 80.0, "eigsh": 80.0, "lobpcg": 40.0}
+    clock["eigsh"] = 1.0
+    run(bench, monkeypatch, "--again", "--limit", 25, *options)
+    assert limits["lobpcg"] == 25.0
+    run(bench, monkeypatch, "--again", *options)
+    assert limits["lobpcg"] == 30.0
+    capsys.readouterr()
+
+
 def test_others_begin_with_another_at_every_turn(bench):
     ordered = bench["spectrum"].ordered
     methods = ["pyg", "pdgnn", "eigsh", "lobpcg"]
