@@ -221,9 +221,13 @@ def main() -> None:
     text = spectrum_tables.tables(rows, GRAPHS, where)
     print(where)
     common.report(options, SCRIPT, text)
-    for seed in spectrum_tables.seeds(common.alike(rows, {"machine": where}))[-1:]:
+    here = common.alike(rows, {"machine": where})
+    seeds = spectrum_tables.seeds(here)
+    asked = f"seed{options.family}"
+    if seeds:  # the family that was asked for, or the last
+        drawn = spectrum_tables.of_seed(here, asked if asked in seeds else seeds[-1])
         try:
-            spectrum_tables.draw(spectrum_tables.of_seed(rows, seed), options.results)
+            spectrum_tables.draw(drawn, options.results)
         except ImportError as error:  # the rows are kept all the same
             print(f"not drawn: {error}; --table draws where Matplotlib is installed")
 
