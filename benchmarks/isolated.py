@@ -25,16 +25,17 @@ Work = Callable[[Connection, Any, Sequence[Any]], None]
 """Sends None when it is ready; then, of every case, None when it returned, and a row."""
 
 
-def measured(work: Work, what: Any, cases: Sequence[Any], limits: Sequence[float]) -> list[Row]:
-    """A row for each of `cases`, each stopped after its own seconds.
+def measured(work: Work, what: Any, cases: Sequence[Any], limits: Sequence[float]) -> Iterator[Row]:
+    """A row for each of `cases` as soon as it is there, each stopped after its own seconds.
 
     One process does all of them; where one is stopped or breaks it, another does the rest.
     """
-    rows: list[Row] = []
-    while len(rows) < len(cases):
-        with child(work, what, cases[len(rows) :]) as (connection, code):
-            rows += received(connection, code, limits[len(rows) :])
-    return rows
+    done = 0
+    while done < len(cases):
+        with child(work, what, cases[done:]) as (connection, code):
+            for row in received(connection, code, limits[done:]):
+                done += 1
+                yield row
 
 
 def received(

@@ -158,7 +158,7 @@ class Bench:
             known = self.known(graph, method, k)
             self.rows = [r for r in self.rows if r is not known] + [row | self.here]
             print(f"{graph:36} {method:18} k = {k:<3} {told(row)}", flush=True)
-        write_rows(self.options.results, self.rows)
+            write_rows(self.options.results, self.rows)
 
 
 def told(row: Row) -> str:

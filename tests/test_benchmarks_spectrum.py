@@ -280,7 +280,8 @@ def slow_or_broken(connection, what, cases):
 def test_a_process_that_is_stopped_or_breaks_is_followed_by_another(bench):
     isolated = bench["isolated"]
     cases = ["a", "sleep", "b", "end", "c"]
-    rows = isolated.measured(slow_or_broken, "w", cases, [60.0, 0.2, 60.0, 60.0, 60.0])
+    limits = [60.0, 0.2, 60.0, 60.0, 60.0]
+    rows = list(isolated.measured(slow_or_broken, "w", cases, limits))
     assert [row.get("case") for row in rows] == ["a", None, "b", None, "c"]
     assert rows[1] == {"seconds": None, "limit": 0.2, "note": "stopped after 0.2 s"}
     assert rows[3] == {"seconds": None, "note": "ended with exit code 3"}
