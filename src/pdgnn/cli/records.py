@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdgnn.cli.lists import words
+from pdgnn.cli.lists import whole_numbers, words
 from pdgnn.cli.options import Device, Precision, RootOption
 from pdgnn.cli.progress import WorkersOption, watching
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
@@ -69,6 +69,10 @@ def records_command(
         bool,
         typer.Option("--ablation", help="Train PD-Net's setting with one part changed at a time."),
     ] = False,
+    splits: Annotated[
+        str | None,
+        typer.Option(help="Which splits: 0,1,2 or 0-4; else the first ten.", show_default=False),
+    ] = None,
     minutes: Annotated[
         float | None,
         typer.Option(
@@ -127,6 +131,7 @@ def records_command(
             datasets=None if datasets is None else words("--datasets", datasets),
             methods=None if models is None else words("--models", models),
             parts=[part for part, asked in parts.items() if asked],
+            splits=None if splits is None else whole_numbers("--splits", splits),
             precision=precision.value,
             root=root,
         )

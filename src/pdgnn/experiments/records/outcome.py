@@ -101,6 +101,7 @@ class Line:
     spec: RunSpec | None = None  # None: nothing is chosen yet
     tried: int = 0  # settings that it was chosen of
     source: str = ""  # "search" of these runs, or "package"
+    search_val: float | None = None  # its mean validation score in that search, in [0, 1]
     weight: float | None = None  # of the trees in an average
     val: tuple[float, ...] = ()  # of the final runs
     test: tuple[float, ...] = ()
@@ -232,7 +233,8 @@ class _Gathered:
         choice = self.choice(method.name)
         if choice is None:
             return Line(method.label)
-        return self._line(method.label, choice.spec, choice.settings, choice.source)
+        line = self._line(method.label, choice.spec)
+        return replace(line, tried=choice.settings, source=choice.source, search_val=choice.val)
 
     def choice(self, method: str) -> Choice | None:
         """What validation chose, in the precision of which there are the most final runs."""
@@ -271,10 +273,10 @@ class _Gathered:
         line = _scored(method.label, best.spec, best.results, len(places))
         return replace(line, tried=network.settings + trees.settings, weight=weight)
 
-    def _line(self, label: str, spec: RunSpec, tried: int = 0, source: str = "") -> Line:
+    def _line(self, label: str, spec: RunSpec) -> Line:
         wanted = final_specs(spec, self.splits)
         found = [self.results[s.key] for s in wanted if s.key in self.results]
-        return replace(_scored(label, spec, found, len(wanted)), tried=tried, source=source)
+        return _scored(label, spec, found, len(wanted))
 
 
 def _scored(label: str, spec: RunSpec, results: Sequence[RunResult], wanted: int) -> Line:

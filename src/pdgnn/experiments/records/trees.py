@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -254,7 +255,8 @@ def _taken(job: Job) -> Iterator[RunSpec]:
 
 def _keep(job: Job, *results: RunResult) -> None:
     if results:
-        job.ledger.add_results(results)
+        kept = "logits" in job.settings.keep
+        job.ledger.add_results(results if kept else [replace(r, logits=None) for r in results])
 
 
 _HERE: list[tuple[Mapping[str, Task], Tables]] = []

@@ -37,6 +37,7 @@ from pdgnn.experiments.records.winners import Choice
 from pdgnn.training.engines import Engine
 from pdgnn.training.provenance import PACKAGES, call, machine
 from pdgnn.training.spec import PRECISIONS, RunResult, RunSpec
+from pdgnn.training.stages import Staged
 from pdgnn.training.store import Store, StoredRun, read_runs
 from pdgnn.training.task import Task
 from pdgnn.training.trainer import train
@@ -57,7 +58,7 @@ class RecordsRequest:
     datasets: Sequence[str] | None = None
     methods: Sequence[str] | None = None
     parts: Sequence[str] = ()
-    splits: Sequence[int] = SPLITS
+    splits: Sequence[int] | None = None  # the ten of the protocol
     precision: str = "float32"  # of networks
     root: str | PathLike[str] | None = None
 
@@ -71,8 +72,13 @@ class RecordsRequest:
             raise InputError(
                 f"unknown precision {self.precision!r}; choose one of {', '.join(PRECISIONS)}"
             )
-        for split in self.splits:
+        for split in self.splits or ():
             check_whole("split", split, 0)
+
+    @property
+    def all_splits(self) -> tuple[int, ...]:
+        """Those that were asked for, or all ten."""
+        return SPLITS if self.splits is None else tuple(dict.fromkeys(self.splits))
 
     @property
     def trained(self) -> list[Method]:
@@ -111,11 +117,17 @@ class Records:
                 yield CellPlan(method.label, dataset, len(staged.candidates), runs, done)
             if "final" in self.request.parts:
                 yield self._final_plan(dataset, method)
-        if "ablation" in self.request.parts and (choice := self.choice(dataset, "pd-net")):
-            made = list(variants(choice.spec).values())
-            specs = [run for s in made for run in final_specs(s, self.request.splits)]
-            done = sum(spec.key in results for spec in specs)
-            stages = ((len(specs), choice.spec.steps),)
+        if "ablation" in self.request.parts:
+            yield from self._ablation_plan(dataset)
+
+    def _ablation_plan(self, dataset: str) -> Iterator[CellPlan]:
+        if "search" not in self.request.parts:
+            self._needed(dataset, "pd-net")
+        if (found := self.choice(dataset, "pd-net")) is not None:
+            made, results = list(variants(found.spec).values()), self._known(dataset)
+            runs = [run for spec in made for run in final_specs(spec, self.request.all_splits)]
+            done = sum(run.key in results for run in runs)
+            stages = ((len(runs), found.spec.steps),)
             yield CellPlan("PD-Net, ablation", dataset, len(made), stages, done)
 
     def _final_plan(self, dataset: str, method: Method) -> CellPlan:
@@ -123,7 +135,7 @@ class Records:
             self._needed(dataset, method.name)
         found = self.choice(dataset, method.name)
         settings = self._space(dataset, method.name) if found is None else [found.spec]
-        runs = final_specs(settings[0], self.request.splits)
+        runs = final_specs(settings[0], self.request.all_splits)
         done = 0 if found is None else sum(run.key in self._known(dataset) for run in runs)
         stages = ((len(runs), max(spec.steps for spec in settings)),)
         return CellPlan(f"{method.label}, final", dataset, 1, stages, done)
@@ -131,7 +143,7 @@ class Records:
     def choice(self, dataset: str, method: str) -> Choice | None:
         """The setting of a method: of the search in this store if that is finished."""
         request, results = self.request, self._known(dataset)
-        return choice_of(method, dataset, request.splits, request.precision, results)
+        return choice_of(method, dataset, request.all_splits, request.precision, results)
 
     def _needed(self, dataset: str, method: str) -> RunSpec:
         found = self.choice(dataset, method)
@@ -142,8 +154,8 @@ class Records:
             )
         return found.spec
 
-    def _staged(self, dataset: str, method: str) -> Any:
-        return search_of(method, dataset, self.request.splits, self.request.precision)
+    def _staged(self, dataset: str, method: str) -> Staged:
+        return search_of(method, dataset, self.request.all_splits, self.request.precision)
 
     def _space(self, dataset: str, method: str) -> list[RunSpec]:
         return space(method, dataset, precision=self.request.precision)
@@ -197,7 +209,7 @@ class Records:
             )
 
     def _final(self, dataset: str, method: Method) -> None:
-        specs = final_specs(self._needed(dataset, method.name), self.request.splits)
+        specs = final_specs(self._needed(dataset, method.name), self.request.all_splits)
         missing = [spec for spec in specs if spec.key not in self._known(dataset)]
         if missing:
             self.means.say(f"{dataset}: {len(missing)} final runs of {method.label}")
@@ -209,15 +221,15 @@ class Records:
         Runs that have kept none, such as those of an export, are trained again.
         """
         network, trees = (self._needed(dataset, name) for name in ("pd-net", "pd-trees"))
-        splits, task = self.request.splits, self._task(dataset)
+        splits, task = self.request.all_splits, self._task(dataset)
         specs = average_specs(network, trees, [(s, n) for s in splits for n in FRESH_SEEDS])
         if all(spec.key in self._known(dataset) for spec in specs):
             return
-        both = [
+        networks, tabular = (
             self._train(dataset, final_specs(spec, splits), keep=("logits",))
             for spec in (network, trees)
-        ]
-        found = averaged(specs, *both, task)
+        )
+        found = averaged(specs, networks, tabular, task)
         with Store(self.store) as store:
             about = store.provenance_id(self._about())
             store.add(found, {dataset: task.fingerprint()}, about)
@@ -226,7 +238,7 @@ class Records:
     def _ablation(self, dataset: str) -> None:
         recipe = self._needed(dataset, "pd-net")
         for label, spec in variants(recipe).items():
-            specs = final_specs(spec, self.request.splits)
+            specs = final_specs(spec, self.request.all_splits)
             missing = [run for run in specs if run.key not in self._known(dataset)]
             if missing:
                 self.means.say(f"{dataset}: {len(missing)} runs of PD-Net, {label}")
@@ -277,7 +289,7 @@ class Records:
         ]
         request = self.request
         return gather_records(
-            runs, datasets=request.datasets, methods=request.methods, splits=request.splits
+            runs, datasets=request.datasets, methods=request.methods, splits=request.all_splits
         )
 
     def _task(self, dataset: str) -> Task:
@@ -286,7 +298,7 @@ class Records:
         return self._tasks[dataset]
 
     def _known(self, dataset: str) -> dict[str, RunResult]:
-        """The finished runs on a graph by key; those of the data at hand, if there is work to do."""
+        """The finished runs on a graph by key; where there is work to do, of the data at hand."""
         if dataset not in self._results:
             runs = read_runs(self.store)[0] if self.store.exists() else []
             mine = [run for run in runs if run.result.spec.dataset == dataset]
