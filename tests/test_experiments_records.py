@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +34,7 @@ from pdgnn.experiments.records.winners import Choice, as_json, winner
 from pdgnn.experiments.significance import holm, paired
 from pdgnn.models import MODELS
 from pdgnn.training import RunResult, RunSpec, Task, train
-from pdgnn.training import engines as engines_module
+from pdgnn.training.engines import here
 from pdgnn.training.spec import resolved
 from pdgnn.training.store import Store, StoredRun, read_runs
 from recording import BAD, HONEST, OPTIONS, STAND_IN, TRAP, small_graph
@@ -116,7 +118,7 @@ def test_final_runs_have_seeds_that_no_stage_has(small, tmp_path):
 
 def test_a_second_start_trains_nothing_twice(small, tmp_path, monkeypatch):
     trained: list[str] = []
-    share, fit = engines_module.here.train_share, trees_module.fit_run
+    share, fit = here.train_share, trees_module.fit_run
 
     def note(key: str) -> None:
         if len(trained) in (2, 9, 17) and key not in stopped:
@@ -134,7 +136,7 @@ def test_a_second_start_trains_nothing_twice(small, tmp_path, monkeypatch):
         return fit(task, spec, tables)
 
     stopped: list[str] = []
-    monkeypatch.setattr("pdgnn.training.engines.here.train_share", noting)
+    monkeypatch.setattr(here, "train_share", noting)
     monkeypatch.setattr(trees_module, "fit_run", fitting)
     starts = 1
     while True:
@@ -349,6 +351,30 @@ def test_lightgbm_that_is_not_there_is_said_at_once(small, tmp_path, monkeypatch
         made.run()
     assert not (tmp_path / "s.sqlite").exists()
     assert work(small, tmp_path, "search").run()
+
+
+def test_networks_need_neither_scikit_learn_nor_lightgbm():
+    """Machines that only train have not always both."""
+    program = """
+import sys
+sys.modules["sklearn"] = sys.modules["lightgbm"] = None  # as if they were not installed
+import pdgnn.cli.records, pdgnn.report.records
+from pdgnn.errors import InputError
+from pdgnn.experiments.means import Means
+from pdgnn.experiments.records import Records, RecordsRequest, gather_records
+gather_records([], datasets=["tolokers"])
+request = RecordsRequest(datasets=["tolokers"], methods=["pd-trees"], parts=["search"])
+try:
+    Records(request, Means(store="s.sqlite")).run()
+except InputError as e:
+    assert "needs lightgbm and scikit-learn" in str(e), e
+else:
+    raise SystemExit("it ran")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "1", "a,b", "1,2", "0,1;", None])

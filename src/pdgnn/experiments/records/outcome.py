@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -226,6 +226,9 @@ class _Gathered:
     dataset: str
     results: Results
     splits: tuple[int, ...]
+    choices: dict[str, Choice | None] = field(
+        default_factory=dict
+    )  # that were asked for, by method
 
     def line(self, method: Method) -> Line:
         if method.name == "average":
@@ -237,7 +240,13 @@ class _Gathered:
         return replace(line, tried=choice.settings, source=choice.source, search_val=choice.val)
 
     def choice(self, method: str) -> Choice | None:
-        """What validation chose, in the precision of which there are the most final runs."""
+        """What validation chose."""
+        if method not in self.choices:
+            self.choices[method] = self._found_choice(method)
+        return self.choices[method]
+
+    def _found_choice(self, method: str) -> Choice | None:
+        """In the precision of which there are the most final runs."""
         used = {r.spec.precision for r in self.results.values()} or {"float32"}
         found = []
         for precision in sorted(used, key=PRECISIONS.index):
