@@ -51,7 +51,7 @@ def variants(recipe: RunSpec) -> dict[str, RunSpec]:
     for other in ("batch", "layer", "none"):
         if other != norm:
             label = {"batch": "BatchNorm", "layer": "LayerNorm", "none": "no norm"}[other]
-            found[label] = _with(recipe, norm=other)
+            found[label] = _with(recipe, norm=other, running=False)
     if norm == "batch":
         label = "the graph's statistics" if said["running"] else "running statistics"
         found[f"{label} in evaluation"] = _with(recipe, running=not said["running"])

@@ -67,14 +67,15 @@ METHODS = {
 # --- PD-Net ---------------------------------------------------------------------------------------
 
 _ADAM: dict[str, Any] = {"optimizer": ["adam"], "weight_decay": [5e-4]}
+_NORMS = [("batch", True), ("none", False)]
 _CITATION: Grid = {
     "depth": [1, 2, 3, 4],
     "alpha": [0.0, 0.5, 1.0],
     "gamma": [0.5, 0.8, 1.0],
     "dropout": [0.5, 0.8],
-    "norm": ["batch", "none"],
+    "norm running": _NORMS,
     **_ADAM,
-    **{"running": [True], "width": [256], "lr": [0.01], "steps": [300]},
+    **{"width": [256], "lr": [0.01], "steps": [300]},
 }
 
 NETWORKS: dict[str, tuple[Grid, ...]] = {
@@ -135,10 +136,10 @@ NETWORKS: dict[str, tuple[Grid, ...]] = {
 
 _GCN: Grid = {"aggregation": ["gcn"]}
 _GCN_CITATION: Grid = {
-    **{"depth": [1, 2, 3, 4], "dropout": [0.5, 0.8], "norm": ["batch", "none"]},
+    **{"depth": [1, 2, 3, 4], "dropout": [0.5, 0.8], "norm running": _NORMS},
     **_ADAM,
     **_GCN,
-    **{"running": [True], "width": [256], "lr": [0.01], "steps": [300]},
+    **{"width": [256], "lr": [0.01], "steps": [300]},
 }
 GCNS: dict[str, tuple[Grid, ...]] = {
     "minesweeper": (
