@@ -30,7 +30,7 @@ NOTES = (
     "Diff.: less the best published score.",
     "p: paired t test over splits, each the mean of its seeds, against the tuned GCN and against "
     "PD-GCN of the paper's protocol, with the correction of Nadeau and Bengio; adjusted by Holm "
-    f"over the table. Bold or * where p < {LEVEL}.",
+    f"over the table. * where p < {LEVEL}.",
 )
 ABLATION_NOTE = (
     "The recipe that validation chose, with one part changed; the same splits and seeds. p: the "
@@ -53,8 +53,7 @@ def records_text(table: RecordTable) -> RenderableType:
         made = plain_grid(HEADS)
         for method in table.methods:
             line = table.lines[dataset, method.name]
-            style = "bold" if _significant(line) else ""
-            made.add_row(*(Text(c, style=style) for c in _cells(line, table.published[dataset])))
+            made.add_row(*map(Text, _cells(line, table.published[dataset])))
         parts += [
             indented(made),
             *(indented(Text(s, style="dim")) for s in _settings(table, dataset)),
@@ -64,8 +63,7 @@ def records_text(table: RecordTable) -> RenderableType:
             for cells in _ablation(table.ablations[dataset]):
                 made.add_row(*map(Text, cells))
             parts += [Text(), indented(made)]
-    notes = [*NOTES, *([ABLATION_NOTE] if table.ablations else [])]
-    return Group(*parts, Text(), *(indented(Text(note, style="dim")) for note in notes))
+    return Group(*parts, Text(), *(indented(Text(n, style="dim")) for n in _notes(table)))
 
 
 def records_markdown(table: RecordTable) -> str:
@@ -82,8 +80,16 @@ def records_markdown(table: RecordTable) -> str:
             parts.append("\n".join(f"- {plain(s)}" for s in settings))
         if dataset in table.ablations:
             parts.append(pipes(ABLATION_HEADS, _ablation(table.ablations[dataset])))
-    notes = [*NOTES, *([ABLATION_NOTE] if table.ablations else [])]
-    return "\n\n".join([*parts, "\n".join(f"- {plain(note)}" for note in notes)]) + "\n"
+    notes = "\n".join(f"- {plain(note)}" for note in _notes(table))
+    return "\n\n".join([*parts, notes]) + "\n"
+
+
+def _notes(table: RecordTable) -> list[str]:
+    """What a reader must know beside the numbers."""
+    shown = [*table.lines.values(), *(line for some in table.ablations.values() for line in some)]
+    used = {line.spec.precision for line in shown if line.spec is not None and line.test}
+    marks = [f"{mark} trained in {name}." for name, mark in MARKS.items() if name in used]
+    return [*NOTES, *([ABLATION_NOTE] if table.ablations else []), *marks]
 
 
 def _about(table: RecordTable, dataset: str) -> str:
@@ -155,10 +161,6 @@ def setting_text(line: Line) -> str:
     said = [f"{SHORT.get(n, n)} {getattr(spec, n):g}" for n in names]
     own = dict(spec.options) if trees else own
     return ", ".join([*said, *(f"{name} {value}" for name, value in own.items())])
-
-
-def _significant(line: Line) -> bool:
-    return any(p < LEVEL for p in (line.p or {}).values())
 
 
 def _score(line: Line) -> str:
