@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from pdgnn.errors import InputError
-from pdgnn.experiments.grid import COARSE, DEPTHS
+from pdgnn.experiments.grid import DEPTHS
 from pdgnn.experiments.paper import scope as paper_scope
 from pdgnn.experiments.records.trees import TREES
 from pdgnn.models import Model, find_model
@@ -93,8 +93,7 @@ NETWORKS: dict[str, tuple[Grid, ...]] = {
             "depth rounds inject": [(3, 1, False), (4, 1, False), (5, 1, False), (2, 3, True)],
             "gamma": [0.2, 0.5, 0.8, 1.0],
             "dropout": [0.5, 0.6, 0.7],
-            "width": [128, 256],
-            "lr": [1e-3, 3e-3],
+            "width lr": [(128, 1e-3), (128, 3e-3), (256, 1e-3)],
             **{"alpha": [0.0], "steps": [800]},
         },
     ),
@@ -204,6 +203,10 @@ WIDE_GRIDS: tuple[Grid, ...] = (
 """Of graphs with hundreds of features."""
 NARROW = ("minesweeper", "tolokers")
 
+# --- PD-GCN where the paper does not say its (α, γ) ------------------------------------------------
+
+UNPUBLISHED = tuple((alpha, gamma) for alpha in (0.0, 0.5, 1.0) for gamma in (0.2, 0.5, 1.0))
+
 # --- what they make -------------------------------------------------------------------------------
 
 
@@ -276,8 +279,8 @@ def _grids(method: str, dataset: str) -> tuple[Grid, ...]:
         return GCNS[dataset]
     if method == "pd-trees":
         return TREE_GRIDS if dataset in NARROW else (*TREE_GRIDS, *WIDE_GRIDS)
-    said = paper_scope("PD-GCN", dataset)  # where the paper has none, validation chooses one
-    return ({"alpha gamma": [said] if said else COARSE, "depth": DEPTHS},)
+    said = paper_scope("PD-GCN", dataset)
+    return ({"alpha gamma": [said] if said else UNPUBLISHED, "depth": DEPTHS},)
 
 
 def _runs(grid: Grid, base: RunSpec) -> list[RunSpec]:
