@@ -203,7 +203,7 @@ WIDE_GRIDS: tuple[Grid, ...] = (
 """Of graphs with hundreds of features."""
 NARROW = ("minesweeper", "tolokers")
 
-# --- PD-GCN where the paper does not say its (α, γ) ------------------------------------------------
+# --- PD-GCN where the paper does not say its (α, γ) -----------------------------------------------
 
 UNPUBLISHED = tuple((alpha, gamma) for alpha in (0.0, 0.5, 1.0) for gamma in (0.2, 0.5, 1.0))
 
