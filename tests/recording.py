@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from filing import npz
-from pdgnn.experiments.records import spaces
+from pdgnn.experiments.means import Means
+from pdgnn.experiments.records import Records, RecordsRequest, spaces
 from pdgnn.models import MODELS, Model
-from pdgnn.training import stages
+from pdgnn.training import RunResult, stages
+from pdgnn.training.store import read_runs
 from runs import random_masks
 
 NODES, SPLITS = 48, (0, 1)
@@ -73,3 +75,14 @@ def small_graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(spaces, "WIDE_GRIDS", ())
     monkeypatch.setattr(stages, "LEAST_STEPS", 1)
     return graph
+
+
+def work(graph: str, folder: Path, *parts: str, methods=("pd-net",), **means) -> Records:
+    """The records of the small graph, with a store in `folder`."""
+    request = RecordsRequest(datasets=[graph], methods=methods, parts=parts, splits=SPLITS)
+    return Records(request, Means(store=folder / "s.sqlite", **means))
+
+
+def results_of(folder: Path) -> list[RunResult]:
+    """What that store has."""
+    return [run.result for run in read_runs(folder / "s.sqlite")[0]]

@@ -1,43 +1,28 @@
-"""The records: what chooses, what is trained again, and what the table says."""
+"""The records: what chooses, what is trained again, what is kept."""
 
 from __future__ import annotations
 
-import math
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from pdgnn import InputError
-from pdgnn.diffusion import diffused, node_inputs
 from pdgnn.experiments.means import Means
-from pdgnn.experiments.records import Records, RecordsRequest, gather_records, spaces
+from pdgnn.experiments.records import Records, RecordsRequest
 from pdgnn.experiments.records import trees as trees_module
-from pdgnn.experiments.records.ablation import variants
 from pdgnn.experiments.records.average import WEIGHTS, average_specs, averaged, best_average
 from pdgnn.experiments.records.outcome import final_specs, replayed, search_of
-from pdgnn.experiments.records.published import best_published, published_records
 from pdgnn.experiments.records.spaces import (
     FRESH_SEEDS,
-    METHODS,
     SPLITS,
-    check_methods,
     space,
-    stages_of,
 )
-from pdgnn.experiments.records.trees import TREES, TreesEngine, fit_run, scopes
 from pdgnn.experiments.records.winners import Choice, as_json, winner
-from pdgnn.experiments.significance import holm, paired
-from pdgnn.models import MODELS
-from pdgnn.training import RunResult, RunSpec, Task, train
+from pdgnn.training import RunResult, RunSpec, Task
 from pdgnn.training.engines import here
-from pdgnn.training.spec import resolved
-from pdgnn.training.store import Store, StoredRun, read_runs
-from recording import BAD, HONEST, OPTIONS, STAND_IN, TRAP, small_graph
+from pdgnn.training.store import Store
+from recording import BAD, HONEST, TRAP, results_of, small_graph, work
 from recording import SPLITS as TWO
 
 ALL = ("pd-net", "pd-trees", "average", "gcn")
@@ -46,15 +31,6 @@ ALL = ("pd-net", "pd-trees", "average", "gcn")
 @pytest.fixture
 def small(tmp_path, monkeypatch) -> str:
     return small_graph(tmp_path, monkeypatch)
-
-
-def work(graph: str, folder: Path, *parts: str, methods=("pd-net",), **means) -> Records:
-    request = RecordsRequest(datasets=[graph], methods=methods, parts=parts, splits=TWO)
-    return Records(request, Means(store=folder / "s.sqlite", **means))
-
-
-def results_of(folder: Path) -> list[RunResult]:
-    return [run.result for run in read_runs(folder / "s.sqlite")[0]]
 
 
 # --- choosing -------------------------------------------------------------------------------------
@@ -273,189 +249,6 @@ def test_final_runs_without_predictions_are_trained_again_for_the_average(small,
     assert line.tried == 3 + 2
 
 
-# --- trees ----------------------------------------------------------------------------------------
-
-
-def tree_spec(graph: str, **changed) -> RunSpec:
-    fields = {
-        name: changed.pop(name) for name in ("split", "seed", "steps", "lr") if name in changed
-    }
-    spec = RunSpec(dataset=graph, model="pd-trees", **{"steps": 3, "lr": 0.1, **fields})
-    return resolved(replace(spec, options={"leaves": 3, **changed}), TREES)
-
-
-def test_trees_are_those_of_the_diffused_features(small):
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    task = Task.open(small)
-    spec = tree_spec(small, trees="extra", scopes="0,0.5;1,1", hops=2, seed=7, split=1)
-    z = node_inputs(task.graph, task.x.numpy(), None)
-    table = diffused(task.graph, z, scopes=((0, 0.5), (1, 1)), hops=2)
-    train_nodes = task.masks[1, 0].numpy()
-    forest = ExtraTreesClassifier(300, min_samples_leaf=2, random_state=7)
-    proba = forest.fit(table[train_nodes], task.y[train_nodes]).predict_proba(table)
-    result = fit_run(task, spec)
-    assert result.logits is not None
-    assert result.logits.shape == (48, 1)
-    assert result.logits[:, 0].sigmoid().numpy() == pytest.approx(proba[:, 1], abs=1e-6)
-
-
-def test_both_is_the_mean(small):
-    task = Task.open(small)
-    shares = {
-        kind: fit_run(task, tree_spec(small, trees=kind)).logits[:, 0].double().sigmoid()
-        for kind in ("lightgbm", "extra", "both")
-    }
-    mean = (shares["lightgbm"] + shares["extra"]) / 2
-    assert shares["both"].numpy() == pytest.approx(mean.numpy(), abs=1e-6)
-
-
-@pytest.mark.parametrize("labels", [False, True])
-def test_trees_do_not_see_the_labels_of_validation_and_test_nodes(small, labels):
-    task = Task.open(small)
-    train_nodes = task.masks[0, 0]
-    other = Task.from_arrays(
-        task.graph, task.x, torch.where(train_nodes, task.y, 1 - task.y), task.masks
-    )
-    spec = tree_spec(small, labels=labels, scopes="1,1", hops=1)
-    one, two = fit_run(task, spec), fit_run(other, spec)
-    assert torch.equal(one.logits, two.logits)
-    assert (one.val, one.test) != (two.val, two.test)
-
-
-def test_labels_of_neighbours_are_columns_of_their_own(small):
-    task = Task.open(small)
-    plain, known = (fit_run(task, tree_spec(small, labels=b, trees="extra")) for b in (False, True))
-    assert not torch.equal(plain.logits, known.logits)
-
-
-def test_several_processes_fit_what_one_does(small):
-    specs = [tree_spec(small, split=s, seed=s, hops=h) for s in (0, 1) for h in (1, 2)]
-    options = {"models": {"pd-trees": TREES}, "keep": ("logits",)}
-    one = train(specs, engine=TreesEngine(), **options)
-    two = train(specs, engine=TreesEngine(2), **options)
-    assert one == two
-    assert all(torch.equal(a.logits, b.logits) for a, b in zip(one, two, strict=True))
-
-
-def test_trees_are_no_network(small):
-    with pytest.raises(InputError, match="pd-trees is no network"):
-        train([tree_spec(small)], models={"pd-trees": TREES})
-
-
-def test_lightgbm_that_is_not_there_is_said_at_once(small, tmp_path, monkeypatch):
-    found = trees_module.find_spec
-    monkeypatch.setattr(trees_module, "find_spec", lambda n: None if n == "lightgbm" else found(n))
-    made = work(small, tmp_path, "search", methods=("pd-net", "pd-trees"))
-    with pytest.raises(InputError, match="pd-trees needs lightgbm, which is not installed here"):
-        made.run()
-    assert not (tmp_path / "s.sqlite").exists()
-    assert work(small, tmp_path, "search").run()
-
-
-def test_networks_need_neither_scikit_learn_nor_lightgbm():
-    """Machines that only train have not always both."""
-    program = """
-import sys
-sys.modules["sklearn"] = sys.modules["lightgbm"] = None  # as if they were not installed
-import pdgnn.cli.records, pdgnn.report.records
-from pdgnn.errors import InputError
-from pdgnn.experiments.means import Means
-from pdgnn.experiments.records import Records, RecordsRequest, gather_records
-gather_records([], datasets=["tolokers"])
-request = RecordsRequest(datasets=["tolokers"], methods=["pd-trees"], parts=["search"])
-try:
-    Records(request, Means(store="s.sqlite")).run()
-except InputError as e:
-    assert "needs lightgbm and scikit-learn" in str(e), e
-else:
-    raise SystemExit("it ran")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("text", ["", "1", "a,b", "1,2", "0,1;", None])
-def test_scopes_that_are_none(text):
-    with pytest.raises(InputError, match="α"):
-        resolved(RunSpec(dataset="cora", model="pd-trees", options={"scopes": text}), TREES)
-
-
-def test_scopes():
-    assert scopes("0,1;0.5,0.8") == ((0.0, 1.0), (0.5, 0.8))
-
-
-# --- the table ------------------------------------------------------------------------------------
-
-
-def stored(specs, test) -> list[StoredRun]:
-    """Validation prefers the last feature."""
-    return [
-        StoredRun(RunResult(s, 0.2 * s.options["column"], test(s), 1, 4, 1.0), "d", None, "")
-        for s in specs
-    ]
-
-
-def searched(graph: str, method: str) -> tuple[list[StoredRun], RunSpec]:
-    """Runs of a finished search, and what it chooses."""
-    staged, runs = search_of(method, graph, TWO, "float32"), []
-    while not staged.ended:
-        new = stored(staged.specs(), lambda _: 0.5)
-        runs += new
-        staged.advance({run.result.spec.key: run.result for run in new})
-    known = {run.result.spec.key: run.result for run in runs}
-    choice = replayed(search_of(method, graph, TWO, "float32"), known)
-    assert choice is not None
-    return runs, choice.spec
-
-
-def test_means_deviations_and_the_paired_test(small, monkeypatch):
-    rng = np.random.default_rng(3)
-    draws: dict[str, list[float]] = {}
-    runs = []
-    for method, mean in (("pd-net", 0.8), ("gcn", 0.6)):
-        some, spec = searched(small, method)
-        draws[method] = (mean + 0.02 * rng.random(6)).tolist()
-        scores = iter(draws[method])
-        runs += [*some, *stored(final_specs(spec, TWO), lambda _, it=scores: next(it))]
-    table = gather_records(runs, datasets=[small], methods=["pd-net", "gcn"], splits=TWO)
-    line = table.lines[small, "pd-net"]
-    ours, theirs = (100 * np.array(draws[name]) for name in ("pd-net", "gcn"))
-    assert (line.mean, line.std) == pytest.approx((ours.mean(), ours.std(ddof=1)))
-    by_split = [a.reshape(2, 3).mean(axis=1).tolist() for a in (ours, theirs)]
-    p = holm([paired(*by_split, test_share=0.5), math.nan])[0]
-    assert line.p is not None
-    assert line.p["gcn"] == pytest.approx(p)
-    assert math.isnan(line.p["pd-gcn"])
-    assert table.lines[small, "gcn"].p == {}
-    said = table.to_dict()[small]
-    assert said["methods"]["pd-net"]["p"]["pd-gcn"] is None
-    assert said["methods"]["pd-net"]["runs"] == 6
-
-
-def test_missing_runs_and_other_precisions(small):
-    some, spec = searched(small, "pd-net")
-    runs = [*some, *stored(final_specs(spec, TWO)[:4], lambda _: 0.7)]
-    line = gather_records(runs, datasets=[small], methods=["pd-net"], splits=TWO).lines
-    assert len(line[small, "pd-net"].test) == 4
-    assert not line[small, "pd-net"].whole
-    halves = [
-        replace(r, result=replace(r.result, spec=replace(r.result.spec, precision="tf32")))
-        for r in [*some, *stored(final_specs(spec, TWO), lambda _: 0.9)]
-    ]
-    both_kinds = gather_records([*runs, *halves], datasets=[small], methods=["pd-net"], splits=TWO)
-    assert both_kinds.lines[small, "pd-net"].mean == pytest.approx(90)
-    assert both_kinds.lines[small, "pd-net"].spec.precision == "tf32"
-
-
-def test_without_runs_the_table_is_empty(small):
-    table = gather_records([], datasets=[small], splits=TWO)
-    assert [line.spec for line in table.lines.values()] == [None] * len(METHODS)
-    assert table.ablations == {}
-
-
 # --- settings of the package ----------------------------------------------------------------------
 
 
@@ -512,94 +305,6 @@ def test_what_cannot_be_asked_for(options, message):
 def test_records_need_a_store(small):
     with pytest.raises(InputError, match="records are kept in a store"):
         Records(RecordsRequest(datasets=[small]), Means())
-
-
-# --- data -----------------------------------------------------------------------------------------
-
-
-def test_the_best_published():
-    found = {name: best_published(name) for name in spaces.NETWORKS}
-    assert {name: record.mean for name, record in found.items()} == {
-        **{"minesweeper": 99.07, "tolokers": 85.91, "squirrel-filtered": 45.30},
-        **{"chameleon-filtered": 46.93, "cora": 88.66, "citeseer": 76.55, "pubmed": 89.70},
-    }
-    noted = {record.by: record for record in published_records("chameleon-filtered")}
-    assert not noted["c-IGNN"].comparable
-    assert "random splits" in noted["c-IGNN"].note
-    assert published_records("somewhere") == ()
-    assert best_published("somewhere") is None
-
-
-@pytest.fixture(params=["of the contract", "of the registry"])
-def pd_net(request, monkeypatch) -> None:
-    """PD-Net as a model with its options, and itself where it is there."""
-    if request.param == "of the contract":
-        monkeypatch.setitem(MODELS, "pd-net", replace(STAND_IN, options=OPTIONS))
-    elif "pd-net" not in MODELS:
-        pytest.skip("there is no pd-net yet")
-
-
-@pytest.mark.usefixtures("pd_net")
-@pytest.mark.parametrize("dataset", spaces.NETWORKS)
-def test_the_spaces_are_of_a_size_that_halving_can_handle(dataset):
-    sizes = {name: len(space(name, dataset)) for name in METHODS if METHODS[name].model}
-    assert 60 <= sizes["pd-net"] <= 200
-    assert 10 <= sizes["gcn"] <= 40
-    assert 50 <= sizes["pd-trees"] <= 80
-    assert sizes["pd-gcn"] in (5, 45)
-    for name, count in sizes.items():
-        assert stages_of(name, count)[-1].splits is None
-        assert stages_of(name, count)[-1].share == 1.0
-    assert {s.options["aggregation"] for s in space("gcn", dataset)} == {"gcn"}
-    assert {s.precision for s in space("pd-net", dataset, precision="tf32")} == {"tf32"}
-    assert {s.precision for s in space("pd-trees", dataset, precision="tf32")} == {"float32"}
-
-
-@pytest.mark.usefixtures("pd_net")
-def test_the_pilots_settings_are_in_the_spaces():
-    def has(dataset: str, options: dict, **fields) -> bool:
-        return any(
-            all(getattr(s, n) == v for n, v in fields.items())
-            and all(s.options[n] == v for n, v in options.items())
-            for s in space("pd-net", dataset)
-        )
-
-    deep = {"rounds": 20, "inject": True}
-    assert has("minesweeper", deep, depth=2, width=64, lr=0.01, dropout=0.2)
-    assert has("tolokers", {}, depth=4, alpha=0.0, gamma=0.5, dropout=0.7, lr=3e-3, width=128)
-    running = {"running": True, "optimizer": "adam"}
-    squirrel = {"depth": 4, "width": 256, "alpha": 0.0, "gamma": 0.9, "weight_decay": 5e-4}
-    assert has("squirrel-filtered", running, **squirrel, dropout=0.7, lr=0.01)
-    chameleon = {"depth": 2, "width": 512, "alpha": 0.0, "gamma": 0.9, "dropout": 0.7, "lr": 3e-4}
-    assert has("chameleon-filtered", {"scopes": "1,1"}, **chameleon)
-
-
-@pytest.mark.usefixtures("pd_net")
-def test_an_ablation_changes_one_part_at_a_time():
-    recipe = next(s for s in space("pd-net", "minesweeper") if s.options["rounds"] == 20)
-    found = variants(recipe)
-    assert next(iter(found.values())) == recipe
-    assert len({spec.key for spec in found.values()}) == len(found)
-    unrolled = found["own weights for each round"]
-    assert (unrolled.depth, unrolled.options["rounds"]) == (40, 1)
-    assert found["one round"].depth == 2
-    assert not found["features in the first round only"].options["inject"]
-    assert found["the scope (1, 1) beside it"].options["scopes"] == "1,1"
-    assert not found["no path to itself"].options["self_path"]
-    assert {found[n].options["norm"] for n in ("LayerNorm", "no norm")} == {"layer", "none"}
-    assert found["running statistics in evaluation"].options["running"]
-    kinds = {s.options["aggregation"] for s in found.values()}
-    assert kinds == {"pd", "gcn", "sage", "gat"}
-    flat = next(s for s in space("pd-net", "squirrel-filtered") if s.options["scopes"])
-    other = variants(flat)
-    assert other["one scope"].options["scopes"] == ""
-    assert other["two rounds"].options["rounds"] == 2
-    assert other["features in every round"].options["inject"]
-    assert not other["the graph's statistics in evaluation"].options["running"]
-
-
-def test_methods_keep_the_order_of_the_table():
-    assert [m.name for m in check_methods(["gcn", "pd-net"])] == ["pd-net", "gcn"]
 
 
 def test_runs_of_other_data_do_not_count(small, tmp_path):
