@@ -21,6 +21,7 @@ __all__ = [
     "Attend",
     "AttendDot",
     "AttendNodes",
+    "BatchNorm",
     "Dropout",
     "LayerNorm",
     "Linear",
@@ -214,6 +215,33 @@ class LayerNorm(torch.autograd.Function):
             return passed, None, None, None
         dx, dw, db = library.layer_norm_backward(g, passed, *ctx.saved_tensors)
         return dx, dw, db, None
+
+
+class BatchNorm(torch.autograd.Function):
+    """Takes x, weight, bias, rate, seed, step, layer and eps; gives y, mean and var."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*args: Any) -> Any:
+        return library.batch_norm(*args)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        *tensors, ctx.layer, ctx.eps = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.drops = tensors[3] is not None
+        ctx.save_for_backward(*tensors[:3], *output[1:], *(tensors[3:] if ctx.drops else ()))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grads[0] is None:
+            return (None,) * len(ctx.needs_input_grad)
+        saved = ctx.saved_tensors
+        state = saved[5:] if ctx.drops else (None, None, None)
+        given = (grads[0].contiguous(), *saved[:5], *state, ctx.layer, ctx.eps)
+        return *library.batch_norm_backward(*given), *[None] * 5
 
 
 class Linear(torch.autograd.Function):

@@ -164,6 +164,28 @@ def layer_norm(
     return y.squeeze(0), same.squeeze(0)
 
 
+def batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    *,
+    eps: float = 1e-5,
+    dropout: tuple[Tensor, Tensor, Tensor, int] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dropout(ReLU(w ⊙ (x − μ) / √(σ² + ε) + b)) with μ and σ² over the nodes; and μ and σ².
+
+    x ``[N, D]``, weight and bias ``[D]``; `dropout` is that of :func:`activate`. μ and σ² ``[D]``,
+    the latter divided by N, are in float32 at least, and have no gradient of their own.
+
+    >>> batch_norm(torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1), eps=0)[0].tolist()
+    [[0.0], [1.0]]
+    """
+    rate, seed, step, layer = (None, None, None, 0) if dropout is None else dropout
+    tensors = [None if t is None else t[None] for t in (x, weight, bias, rate, seed, step)]
+    y, mean, var = _apply(autograd.BatchNorm, *tensors, layer, eps)
+    return y.squeeze(0), mean.squeeze(0), var.squeeze(0)
+
+
 def linear(x: Tensor, weight: Tensor) -> Tensor:
     """x Wᵀ for x ``[N, in]`` and weight ``[out, in]``, with gradients that need no copy.
 

@@ -295,6 +295,47 @@ def layer_norm_backward(
     return dx, dw, db
 
 
+def _batch_norm_like(x: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    mean = _scores_like(x[:, 0])
+    return torch.empty_like(x), mean, torch.empty_like(mean)
+
+
+@op(like=_batch_norm_like)
+def batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    p: Tensor | None,
+    seed: Tensor | None,
+    step: Tensor | None,
+    layer: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What comes out, and the mean and variance of each run and channel."""
+    y, mean, var = kernels_for(x).batch_norm(x, weight, bias, eps, _state(p, seed, step, layer))
+    return y, mean, var
+
+
+@op(like="x weight weight")
+def batch_norm_backward(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    p: Tensor | None,
+    seed: Tensor | None,
+    step: Tensor | None,
+    layer: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias."""
+    state = _state(p, seed, step, layer)
+    dx, dw, db = kernels_for(x).batch_norm_backward(g, x, weight, bias, mean, var, eps, state)
+    return dx, dw, db
+
+
 def _score_nodes_like(h: Tensor, bias: Tensor | None, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     a = _scores_like(h[..., 0])
     return _nothing(h) if bias is None else torch.empty_like(h), a, torch.empty_like(a)

@@ -266,6 +266,46 @@ def layer_norm_backward(
     return dx.to(x.dtype), (g * z).sum(dim=1).to(weight.dtype), g.sum(dim=1).to(weight.dtype)
 
 
+def batch_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y = dropout(max(w ⊙ (x − mean) · scale + b, 0)), and mean and var over the nodes ``[B, D]``.
+
+    x ``[B, N, D]``; weight and bias ``[B, D]``. scale² = 1 / (var + eps), var is divided by N.
+    """
+    z = _wide(x)
+    var, mean = torch.var_mean(z, dim=1, correction=0)
+    z = (z - mean[:, None]) * (var + eps).rsqrt()[:, None]
+    y = torch.addcmul(bias[:, None].to(z.dtype), z, weight[:, None].to(z.dtype)).relu_().to(x.dtype)
+    return y if state is None else dropout(y, *state), mean, var
+
+
+def batch_norm_backward(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    eps: float,
+    state: DropoutState | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias.
+
+    With z = (x − mean) · scale, u = w ⊙ z + b and d = dropout(g) where u > 0, else 0:
+    ∂b = Σ_n d, ∂w = Σ_n d z and ∂x = w scale (d − (∂b + z ∂w) / N).
+    """
+    d = _wide(g if state is None else dropout(g, *state))
+    scale = (var + eps).rsqrt()
+    z = (x.to(mean.dtype) - mean[:, None]) * scale[:, None]
+    w = weight.to(mean.dtype)
+    d = torch.where(torch.addcmul(bias[:, None].to(z.dtype), z, w[:, None]) > 0, d, 0.0)
+    db, dw = d.sum(dim=1), (d * z).sum(dim=1)
+    of_nodes = torch.addcmul(db[:, None], z, dw[:, None]) / x.shape[1]
+    dx = (d - of_nodes) * (w * scale)[:, None]
+    return dx.to(x.dtype), dw.to(weight.dtype), db.to(weight.dtype)
+
+
 def score_nodes(
     h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
