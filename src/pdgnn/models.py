@@ -38,7 +38,8 @@ from pdgnn.nn.blocks import AggregateBlock, AttendBlock, DotBlock, FeedForwardBl
 from pdgnn.nn.checks import check_heads
 from pdgnn.nn.inputs import EDGE_DIM, Weight, direction_phi, graph_inputs
 from pdgnn.nn.interface import USABLE, Model, Option, Scalar, Size, seeded
-from pdgnn.nn.pd_net import NORMS, PDNet, check_parts
+from pdgnn.nn.pd_layer import NORMS
+from pdgnn.nn.pd_net import PDNet, check_parts
 from pdgnn.nn.plain import Plain, PlainAggregate, PlainAttend, PlainFactory, PlainLinear
 from pdgnn.nn.scopes import AGGREGATIONS, Scope, check_scopes, net_inputs, parse_scopes
 
