@@ -119,8 +119,8 @@ class Model:
         uses: Which of :data:`USABLE` matter to it; the others are set to their default.
         values: Which of these it keeps as tensors, so that runs that differ in them train together
             (see :class:`Option`).
-        ignores: ``ignores(spec)`` gives those of `uses` that do not matter to this run, because of
-            its options; of these it may have any, all or none.
+        ignores: ``ignores(spec)`` gives those of `uses` that do not matter to this run because of
+            its options, of which a spec may have all or some.
         labels: Whether `inputs` is also given ``labels=``: the classes ``[N]`` of the training
             nodes of the run's split, -1 elsewhere.
         sparse: Whether ``forward`` also takes :class:`~pdgnn.nn.SparseFeatures` for x.

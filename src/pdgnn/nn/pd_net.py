@@ -262,7 +262,8 @@ class PDNet(SeededModule):
             ):
                 _, depth, width = kept.shape
                 now = torch.stack(list(own)).view(-1, depth, width)[: len(kept)]
-                kept[: len(now)].lerp_(factor * now.to(kept.dtype), MOMENTUM)
+                share = MOMENTUM * factor
+                kept[: len(now)].mul_(1 - MOMENTUM).add_(share * now.to(kept.dtype))
 
 
 def check_parts(
