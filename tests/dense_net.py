@@ -20,6 +20,7 @@ class Dense:
         self.net, self.graph, self.state = net, graph, net.state_dict()
         self.norm, self.inject = net.layers[0].norm, net.layers[0].inject
         self.width, self.drawn = net.lin_in.out_features, 0
+        self.seen: list[Tensor] = []  # before each norm
 
     def messages(self, z: Tensor, at: str) -> list[Tensor]:
         """W_s P_s z of each aggregation; channel by channel where scopes are learned."""
@@ -93,7 +94,14 @@ class Dense:
             x = x + self.attended(z, at)
         if self.norm != "batch":
             x = x + self.state[f"{at}.bias"]
-        if self.norm != "none":
+        self.seen.append(x)
+        if self.net.running_mean is not None and not self.net.training:
+            number, layer = divmod(len(self.seen) - 1, len(self.net.layers))
+            number = min(number, len(self.net.running_mean) - 1)
+            x = x - self.net.running_mean[number, layer]
+            x = x / (self.net.running_var[number, layer] + 1e-5).sqrt()
+            x = x * self.state[f"{at}.norm_weight"] + self.state[f"{at}.norm_bias"]
+        elif self.norm != "none":
             dim = 0 if self.norm == "batch" else 1
             x = x - x.mean(dim=dim, keepdim=True)
             x = x / (x.square().mean(dim=dim, keepdim=True) + 1e-5).sqrt()

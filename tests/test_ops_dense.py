@@ -104,34 +104,35 @@ def test_layer_norm_is_that_of_torch(backend, rows, width):
 
 
 @every_backend
-@pytest.mark.parametrize("p", [None, 0.0, 0.4])
+@pytest.mark.parametrize(("p", "parts"), [(None, 1), (0.0, 3), (0.4, 1), (0.4, 2)])
 @pytest.mark.parametrize(("rows", "width"), [(3, 5), (130, 33), (300, 16), (2, 700)])
-def test_batch_norm_is_that_of_torch(backend, rows, width, p):
-    """Then ReLU, then dropout; for three runs at once, with their gradients."""
+def test_batch_norm_is_that_of_torch(backend, rows, width, p, parts):
+    """Of a sum of parts, then ReLU, then dropout; three runs at once, with their gradients."""
     where, rng = device(backend), torch.Generator().manual_seed(0)
     x, weight, bias, g = (
         torch.randn(3, *size, dtype=torch.float64, generator=rng).to(where)
         for size in ((rows, width), (width,), (width,), (rows, width))
     )
-    given = [t.requires_grad_() for t in (3 * x + 5, weight, bias)]
+    more = [t * x for t in range(1, parts)]
+    given = [t.requires_grad_() for t in (3 * x + 5, weight, bias, *more)]
     state = [torch.tensor([1, 2**40, 3]).to(where), torch.tensor([4, 5, 6]).to(where)]
     rates = torch.full((3,), 0.0 if p is None else p, device=where)
 
-    def one(x, weight, bias, rate, *state):
-        drawn = None if p is None else (rate, *state, 7)
-        return batch_norm(x, weight, bias, eps=1e-3, dropout=drawn)
+    def one(rate, seed, step, x, weight, bias, *more):
+        drawn = None if p is None else (rate, seed, step, 7)
+        return batch_norm(x, weight, bias, added=more, eps=1e-3, dropout=drawn)
 
     with use_backend(backend):
-        y, mean, var = torch.vmap(one)(*given, rates, *state)
+        y, mean, var = torch.vmap(one)(rates, *state, *given)
         got = torch.autograd.grad((y * g).sum(), given)
-    want = []
+    want, total = [], sum(given[3:], given[0])
     for r in range(3):
-        own = (given[0][r], None, None, given[1][r], given[2][r])
+        own = (total[r], None, None, given[1][r], given[2][r])
         normed = torch.nn.functional.batch_norm(*own, training=True, eps=1e-3).relu()
         want.append(dropout(normed, rates[r], state[0][r], state[1][r], layer=7))
     torch.testing.assert_close(y, torch.stack(want), atol=1e-11, rtol=0)
-    torch.testing.assert_close(mean, given[0].mean(dim=1))
-    torch.testing.assert_close(var, given[0].var(dim=1, correction=0))
+    torch.testing.assert_close(mean, total.mean(dim=1))
+    torch.testing.assert_close(var, total.var(dim=1, correction=0))
     want = torch.autograd.grad((torch.stack(want) * g).sum(), given)
     torch.testing.assert_close(got, want, atol=1e-10, rtol=0)
 
@@ -148,7 +149,7 @@ def test_batch_norm_of_narrow_numbers_is_near_that_of_wide_ones(backend, dtype):
     with use_backend(backend):
         for kind in (dtype, torch.float64):
             given = [t.to(kind).requires_grad_() for t in (x + 30, weight, bias)]
-            y, mean, var = batch_norm(*given)
+            y, mean, var = batch_norm(*given, added=[given[0].detach()])
             assert y.dtype == kind
             assert mean.dtype == var.dtype == torch.promote_types(kind, torch.float32)
             found.append([y, mean, var, *torch.autograd.grad((y * g).sum(), given)])

@@ -65,7 +65,7 @@ def run_all(dtype: torch.dtype) -> None:
         activate(h, bias[0, :2], dropout=(*state, 1)),
         activate(h, bias[0, :2], residual=weight, dropout=(*state, 1)),
         *batch_norm(h, bias[0, :2], bias[1, :2]),
-        *batch_norm(h, bias[0, :2], bias[1, :2], dropout=(*state, 1)),
+        *batch_norm(h, bias[0, :2], bias[1, :2], added=[h], dropout=(*state, 1)),
         *layer_norm(weight, bias[0, :2], bias[0, :2]),
         *score_nodes(x, bias, src, dst),
         *score_nodes(x, None, src, dst),

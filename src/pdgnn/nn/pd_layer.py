@@ -138,7 +138,17 @@ class PDLayer(nn.Module):
             seen = self.lin_attend(h)
             seen = seen + constants[1] if self.inject else seen
             parts.append(self.attention(seen, None, context)[1])
-        return self._normed(sum(parts[1:], parts[0]), context, statistics)
+        if self.norm == "batch" and statistics is None:
+            y, mean, var = batch_norm(
+                sum(parts[3:], parts[0]),
+                self.norm_weight,
+                self.norm_bias,
+                added=parts[1:3],
+                eps=EPS,
+                dropout=context.dropout.draw(),
+            )
+            return y, (mean, var)
+        return self._normed(sum(parts[1:], parts[0]), context, statistics), None
 
     def _spread(self, y: Tensor, context: Context, scales: Scales) -> Tensor:
         """Σ_s P_s y_s of y ``[N, S · D]``: ``[N, D]``."""
@@ -156,25 +166,19 @@ class PDLayer(nn.Module):
             message = message.view(y.shape[0], -1, self.channels)
         return message.squeeze(1) if message.shape[1] == 1 else message.sum(dim=1)
 
-    def _normed(
-        self, x: Tensor, context: Context, statistics: Statistics | None
-    ) -> tuple[Tensor, Statistics | None]:
-        drawn = context.dropout.draw()
-        if self.norm == "batch" and statistics is None:
-            weight, bias = self.norm_weight, self.norm_bias
-            y, mean, var = batch_norm(x, weight, bias, eps=EPS, dropout=drawn)
-            return y, (mean, var)
-        if self.norm == "batch" and statistics is not None:
+    def _normed(self, x: Tensor, context: Context, statistics: Statistics | None) -> Tensor:
+        """dropout(ReLU(Norm(x))), but for a batch norm by the nodes' own statistics."""
+        if statistics is not None:
             mean, var = statistics
             scale = self.norm_weight * (var + EPS).rsqrt()
             x = ((x - mean) * scale + self.norm_bias).to(x.dtype)
         elif self.norm == "layer":
             x, _ = layer_norm(x, self.norm_weight, self.norm_bias, eps=EPS)
-        x = x.relu()
-        if drawn is not None:
-            *state, layer = drawn
-            x = dropout(x, *state, layer=layer)
-        return x, None
+        x, drawn = x.relu(), context.dropout.draw()
+        if drawn is None:
+            return x
+        *state, layer = drawn
+        return dropout(x, *state, layer=layer)
 
 
 class PDRound(nn.ModuleList):

@@ -218,7 +218,10 @@ class LayerNorm(torch.autograd.Function):
 
 
 class BatchNorm(torch.autograd.Function):
-    """Takes x, weight, bias, rate, seed, step, layer and eps; gives y, mean and var."""
+    """Takes up to three parts of x, weight, bias, rate, seed, step, layer and eps.
+
+    Gives y, mean, var, and the sum of the parts where there are several.
+    """
 
     generate_vmap_rule = True
 
@@ -228,11 +231,14 @@ class BatchNorm(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        *tensors, ctx.layer, ctx.eps = inputs
+        x, *more, weight, bias, rate, seed, step, ctx.layer, ctx.eps = inputs
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
-        ctx.drops = tensors[3] is not None
-        ctx.save_for_backward(*tensors[:3], *output[1:], *(tensors[3:] if ctx.drops else ()))
+        ctx.parts = [True, *(t is not None for t in more)]
+        ctx.drops = rate is not None
+        x = output[3] if ctx.parts[1] else x
+        state = (rate, seed, step) if ctx.drops else ()
+        ctx.save_for_backward(x, weight, bias, *output[1:3], *state)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -241,7 +247,8 @@ class BatchNorm(torch.autograd.Function):
         saved = ctx.saved_tensors
         state = saved[5:] if ctx.drops else (None, None, None)
         given = (grads[0].contiguous(), *saved[:5], *state, ctx.layer, ctx.eps)
-        return *library.batch_norm_backward(*given), *[None] * 5
+        dx, dw, db = library.batch_norm_backward(*given)
+        return *(dx if there else None for there in ctx.parts), dw, db, *[None] * 5
 
 
 class Linear(torch.autograd.Function):

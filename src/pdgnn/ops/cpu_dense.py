@@ -7,7 +7,7 @@ tensors differ, the reference is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, cast
 
@@ -107,16 +107,16 @@ def layer_norm_backward(
 
 
 def batch_norm(
-    x: Tensor, weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
-) -> tuple[Tensor, Tensor, Tensor]:
+    parts: Sequence[Tensor], weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`pdgnn.ops.reference.batch_norm` with the dropout from here.
 
     >>> x, one = torch.tensor([[[1.0], [3.0]]]), torch.ones(1, 1)
-    >>> [t.flatten().tolist() for t in batch_norm(x, one, one, 0.0, None)]
-    [[0.0, 2.0], [2.0], [1.0]]
+    >>> [t.flatten().tolist() for t in batch_norm([x], one, one, 0.0, None)]
+    [[0.0, 2.0], [2.0], [1.0], [1.0, 3.0]]
     """
-    y, mean, var = reference.batch_norm(x, weight, bias, eps, None)
-    return y if state is None else dropout(y, *state), mean, var
+    y, mean, var, x = reference.batch_norm(parts, weight, bias, eps, None)
+    return y if state is None else dropout(y, *state), mean, var, x
 
 
 def batch_norm_backward(

@@ -13,20 +13,36 @@ import triton.language as tl
 from pdgnn.ops.gpu_rows import SIZES, keep_mask, mask_keys, tile
 
 
+@triton.jit
+def summed(x, second, third, at, inside, PARTS: tl.constexpr, ACC: tl.constexpr):
+    """The sum of the parts as it is kept, in the type of x."""
+    z = tl.load(x + at, mask=inside, other=0.0).to(ACC)
+    if PARTS > 1:
+        z += tl.load(second + at, mask=inside, other=0.0).to(ACC)
+    if PARTS > 2:
+        z += tl.load(third + at, mask=inside, other=0.0).to(ACC)
+    return z.to(x.dtype.element_ty).to(ACC)
+
+
 @triton.jit(do_not_specialize=SIZES)
 def batch_moments(
-    x, part, nodes, width, per_program,
-    ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, VEC: tl.constexpr,
+    x, second, third, total, part, nodes, width, per_program,
+    PARTS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    VEC: tl.constexpr,
 ):  # fmt: skip
-    """Mean and Σ (x − mean)² over the nodes of each program, ``[2, runs, programs, width]``."""
+    """The sum of the parts where there are several, and its mean and Σ (x − mean)² over the nodes
+    of each program, ``[2, runs, programs, width]``."""
     run, there, column, c, inside, _first, at = tile(nodes, width, per_program, COLUMNS, VEC)
-    around = tl.load(x + at + c, mask=inside, other=0.0).to(ACC)
+    around = summed(x, second, third, at + c, inside, PARTS, ACC)
     one = tl.zeros([ROWS, COLUMNS], dtype=ACC)
     two = tl.zeros([ROWS, COLUMNS], dtype=ACC)
     for start in range(0, there, ROWS):
         row = start + tl.arange(0, ROWS)
         both = (row < there)[:, None] & inside[None, :]
-        z = tl.load(x + at + row[:, None] * width + c[None, :], mask=both, other=0.0).to(ACC)
+        n = at + row[:, None] * width + c[None, :]
+        z = summed(x, second, third, n, both, PARTS, ACC)
+        if PARTS > 1:
+            tl.store(total + n, z.to(x.dtype.element_ty), mask=both)
         z = tl.where(both, z - around[None, :], 0.0)
         one += z
         two += z * z

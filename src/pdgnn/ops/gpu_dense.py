@@ -6,6 +6,7 @@ The same functions as in :mod:`pdgnn.ops.reference`; :mod:`pdgnn.ops.gpu` has th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -209,11 +210,12 @@ def layer_norm_backward(
 
 
 def batch_norm(
-    x: Tensor, weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
-) -> tuple[Tensor, Tensor, Tensor]:
+    parts: Sequence[Tensor], weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Batch norm, ReLU and dropout; see :func:`pdgnn.ops.reference.batch_norm`."""
-    x, weight, bias, y = x.contiguous(), weight.contiguous(), bias.contiguous(), torch.empty_like(x)
-    mean, var = _batch_statistics(x)
+    weight, bias = weight.contiguous(), bias.contiguous()
+    x, mean, var = _batch_statistics([part.contiguous() for part in parts])
+    y = torch.empty_like(x)
     runs, nodes, width = x.shape
     columns, blocks = _columns(width)
     shape = _shape("batch_norm", nodes, runs, columns, blocks)
@@ -222,19 +224,22 @@ def batch_norm(
         x, mean, var, weight, bias, y, *_state(state, x), nodes, width, shape.per_program,
         EPS=eps, **_row_options(x, shape, columns, state),
     )  # fmt: skip
-    return y, mean, var
+    return y, mean, var, x
 
 
-def _batch_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance over the nodes, ``[B, D]`` each."""
+def _batch_statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of the parts, and its mean and variance over the nodes, ``[B, D]`` each."""
+    first, second, third, *_ = (*parts, parts[0], parts[0])
+    x = torch.empty_like(first) if len(parts) > 1 else first
     runs, nodes, width = x.shape
     columns, blocks = _columns(width)
     shape = _shape("batch_moments", nodes, runs, columns, blocks)
     part = x.new_empty(2, runs, shape.grid[0], width, dtype=wide_type(x))
     launch(
         norms.batch_moments, shape.grid,
-        x, part, nodes, width, shape.per_program,
-        ACC=acc(x), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(x), num_warps=shape.warps,
+        first, second, third, x, part, nodes, width, shape.per_program,
+        PARTS=len(parts), ACC=acc(x), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(*parts),
+        num_warps=shape.warps,
     )  # fmt: skip
     mean, var = part.new_empty(2, runs, width).unbind()
     few = min(columns, 32)
@@ -243,7 +248,7 @@ def _batch_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
         part, mean, var, nodes, width, shape.per_program, shape.grid[0], runs,
         ACC=acc(x), ROWS=32, COLUMNS=few, num_warps=4,
     )  # fmt: skip
-    return mean, var
+    return x, mean, var
 
 
 def batch_norm_backward(

@@ -295,14 +295,16 @@ def layer_norm_backward(
     return dx, dw, db
 
 
-def _batch_norm_like(x: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    mean = _scores_like(x[:, 0])
-    return torch.empty_like(x), mean, torch.empty_like(mean)
+def _batch_norm_like(x: Tensor, second: Tensor | None, *_: Any) -> tuple[Tensor, ...]:
+    mean, total = _scores_like(x[:, 0]), _nothing(x) if second is None else torch.empty_like(x)
+    return torch.empty_like(x), mean, torch.empty_like(mean), total
 
 
 @op(like=_batch_norm_like)
 def batch_norm(
     x: Tensor,
+    second: Tensor | None,
+    third: Tensor | None,
     weight: Tensor,
     bias: Tensor,
     p: Tensor | None,
@@ -310,10 +312,14 @@ def batch_norm(
     step: Tensor | None,
     layer: int,
     eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What comes out, and the mean and variance of each run and channel."""
-    y, mean, var = kernels_for(x).batch_norm(x, weight, bias, eps, _state(p, seed, step, layer))
-    return y, mean, var
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What comes out, the mean and variance of each run and channel, and the sum of the parts.
+
+    Of a single part the sum is x, and not given again.
+    """
+    parts, state = [t for t in (x, second, third) if t is not None], _state(p, seed, step, layer)
+    y, mean, var, total = kernels_for(x).batch_norm(parts, weight, bias, eps, state)
+    return y, mean, var, _nothing(x) if second is None else total
 
 
 @op(like="x weight weight")

@@ -267,17 +267,21 @@ def layer_norm_backward(
 
 
 def batch_norm(
-    x: Tensor, weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """y = dropout(max(w ⊙ (x − mean) · scale + b, 0)), and mean and var over the nodes ``[B, D]``.
+    parts: Sequence[Tensor], weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y = dropout(max(w ⊙ (x − mean) · scale + b, 0)), mean and var over the nodes, and x.
 
-    x ``[B, N, D]``; weight and bias ``[B, D]``. scale² = 1 / (var + eps), var is divided by N.
+    x is the sum of one, two or three `parts` ``[B, N, D]``; weight and bias, mean and var are
+    ``[B, D]``. scale² = 1 / (var + eps), var is divided by N.
     """
+    x = parts[0]
+    if len(parts) > 1:
+        x = torch.stack([_wide(part) for part in parts]).sum(dim=0).to(x.dtype)
     z = _wide(x)
     var, mean = torch.var_mean(z, dim=1, correction=0)
     z = (z - mean[:, None]) * (var + eps).rsqrt()[:, None]
     y = torch.addcmul(bias[:, None].to(z.dtype), z, weight[:, None].to(z.dtype)).relu_().to(x.dtype)
-    return y if state is None else dropout(y, *state), mean, var
+    return y if state is None else dropout(y, *state), mean, var, x
 
 
 def batch_norm_backward(
