@@ -33,13 +33,14 @@ def batch_moments(
     """The sum of the parts where there are several, and its mean and Σ (x − mean)² over the nodes
     of each program, ``[2, runs, programs, width]``."""
     run, there, column, c, inside, _first, at = tile(nodes, width, per_program, COLUMNS, VEC)
-    around = summed(x, second, third, at + c, inside, PARTS, ACC)
+    x, second, third, total = x + at, second + at, third + at, total + at
+    around = summed(x, second, third, c, inside, PARTS, ACC)
     one = tl.zeros([ROWS, COLUMNS], dtype=ACC)
     two = tl.zeros([ROWS, COLUMNS], dtype=ACC)
     for start in range(0, there, ROWS):
         row = start + tl.arange(0, ROWS)
         both = (row < there)[:, None] & inside[None, :]
-        n = at + row[:, None] * width + c[None, :]
+        n = row[:, None] * width + c[None, :]
         z = summed(x, second, third, n, both, PARTS, ACC)
         if PARTS > 1:
             tl.store(total + n, z.to(x.dtype.element_ty), mask=both)
