@@ -303,6 +303,21 @@ def test_it_is_a_seeded_module_of_its_own_settings():
     assert torch.equal(again.lin_out.weight, net.lin_out.weight)
 
 
+# what dynamo does to torch.autograd.Function
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_it_compiles_in_one_piece():
+    graph, net = random_graph(0), made(depth=1, inject=True, learned=True, running=True)
+    x, inputs = features(graph), net.inputs(graph)
+    expected = gradients(net, x, inputs)
+    net.step.zero_()
+    out = torch.compile(net, backend="aot_eager", fullgraph=True)(x, **inputs)
+    assert net.step.item() == 1
+    torch.testing.assert_close(out, expected[0])
+    loss = (out.tanh() * torch.arange(out.numel()).view(out.shape)).sum()
+    found = torch.autograd.grad(loss, list(net.parameters()))
+    torch.testing.assert_close(found, tuple(expected[1:]), rtol=1e-8, atol=1e-8)
+
+
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]], 6)
 X = torch.ones(6, 5)
 EDGES = Edges.from_edge_index(GRAPH.edge_index, num_nodes=6)

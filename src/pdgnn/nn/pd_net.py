@@ -187,7 +187,8 @@ class PDNet(SeededModule):
         layers: Sequence[Any] = list(self.layers)
         constants = tuple(layer.constants(h0, given, scales) for layer in layers)
         count = check_whole("rounds", self.rounds if rounds is None else rounds)
-        h, every = h0, list[Tensor]()
+        h = h0
+        every: list[Tensor] = []
         for number in range(count):
             h, *seen = self.through(
                 self.layers, h, given, scales, constants, self._statistics(number)
