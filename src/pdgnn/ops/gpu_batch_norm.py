@@ -91,7 +91,8 @@ def batch_statistics(
 def normal_form(mean, var, weight, bias, at, inside, EPS: tl.constexpr, ACC: tl.constexpr):
     """Mean, scale, weight and bias of the columns of a program."""
     m = tl.load(mean + at, mask=inside, other=0.0)
-    s = 1 / tl.sqrt(tl.load(var + at, mask=inside, other=0.0) + EPS)
+    eps = tl.full([], EPS, ACC)  # as a plain number it is a float32
+    s = 1 / tl.sqrt(tl.load(var + at, mask=inside, other=0.0) + eps)
     w = tl.load(weight + at, mask=inside, other=0.0).to(ACC)
     b = tl.load(bias + at, mask=inside, other=0.0).to(ACC)
     return m, s, w, b
