@@ -12,14 +12,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from pdgnn import Graph, models
+from pdgnn import Graph
 from pdgnn.baselines.grids import GRIDS
 from pdgnn.models import MODELS, Size
+from pdgnn.nn import inputs as graph_values
 from pdgnn.nn import interface
 from pdgnn.training import Progress, RunResult, RunSpec, Task, train
 
-OWN = {name: model for name, model in MODELS.items() if name not in GRIDS}
-"""The package's own models; the other systems have tests of their own."""
+OWN = {name: model for name, model in MODELS.items() if name not in (*GRIDS, "pd-net")}
+"""The package's models without options; PD-Net and the other systems have tests of their own."""
 
 
 @cache
@@ -81,7 +82,7 @@ def prepare(
         return model.inputs(graph, x, spec)
 
     with ExitStack() as stack:
-        for place in (models, interface) if phi is not None else ():
+        for place in (graph_values, interface) if phi is not None else ():
             stack.enter_context(patch.object(place, "first_eigenvector", lambda *_, **__: phi))
         found = replace(model, inputs=inputs).prepare(g, torch.zeros(g.num_nodes, 1), run)
     made = {n: found[n].to(dtype) if n in found else None for n in ("edge_weight", "edge_attr")}

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from pdgnn.models import MODELS
-from pdgnn.training import Model, Task
+from pdgnn.training import Model, RunSpec, Task
 from pdgnn.training import cost as costs
 from pdgnn.training.cost import begin_seconds, runs_at_once, step_seconds
+from pdgnn.training.spec import resolved
 from runs import OWN, TASKS, spec
 
 RING = TASKS["ring"]  # 30 nodes, 40 edges, 4 features, 3 classes
@@ -66,6 +67,20 @@ def test_a_larger_module_takes_longer(model, field):
     run = spec(model=model)
     larger = replace(run, **{field: 2 * getattr(run, field)})
     assert step_seconds(larger, RING) > step_seconds(run, RING)
+
+
+def test_rounds_of_pd_net_take_as_long_as_so_many_layers():
+    def run(**fields) -> RunSpec:
+        return resolved(spec(model="pd-net", **{"depth": 2, **fields}), MODELS["pd-net"])
+
+    once, often, deep = (
+        step_seconds(one, RING) for one in (run(), run(options={"rounds": 10}), run(depth=20))
+    )
+    assert often == pytest.approx(deep, rel=0.05)
+    assert often > 5 * once
+    attends = run(options={"attention": True})
+    assert step_seconds(attends, RING) > once
+    assert begin_seconds(attends, RING) > begin_seconds(run(), RING) == 0
 
 
 def test_a_model_of_ones_own_counts_as_the_heaviest_kind():

@@ -66,19 +66,20 @@ def step_seconds(
 
     A model sends messages if it uses ``rewired``, and has attention if it uses ``heads``: one of a
     user's own, which by default says that it uses all, counts as the heaviest kind. Its parameters
-    are counted, not its operations.
+    are counted, not its operations; those of PD-Net, and its layers, once for each of its rounds.
     """
     model, nodes = find_model(spec.model, models), task.graph.num_nodes
-    first = task.x.shape[1] * spec.width
+    used, rounds = model.used(spec), _rounds(spec)
+    first, depth = task.x.shape[1] * spec.width, spec.depth * rounds
     products = _features(task, sparse=model.sparse) * spec.width
-    products += nodes * max(0, _parameters(model, task, spec) - first)
-    work = PRODUCT * products + CHANNEL * nodes * spec.width * (spec.depth + 1)
-    start = LAYER * (spec.depth + 2)
-    if "rewired" in model.uses:
-        heads = spec.heads if "heads" in model.uses else 0
-        slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * spec.depth
+    products += nodes * rounds * max(0, _parameters(model, task, spec) - first)
+    work = PRODUCT * products + CHANNEL * nodes * spec.width * (depth + 1)
+    start = LAYER * (depth + 2)
+    if "rewired" in used:
+        heads = spec.heads if "heads" in used else 0
+        slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * depth
         work += (MESSAGE * spec.width + ATTENTION * heads) * slots
-        start += MESSAGES * (2 if heads else 1) * spec.depth
+        start += MESSAGES * (2 if heads else 1) * depth
     if torch.device(device).type == "cpu":
         return start + work
     return GPU_STEP + work / GPU_SPEED
@@ -111,6 +112,11 @@ def runs_at_once(spec: RunSpec, task: Task, runs: int) -> int:
     if task.graph.num_nodes * spec.width > AT_ONCE_CHANNELS:
         return 1
     return even_share(runs, MOST_AT_ONCE)
+
+
+def _rounds(spec: RunSpec) -> int:
+    given = spec.options.get("rounds", 1) if spec.model == "pd-net" else 1
+    return given if isinstance(given, int) else 1
 
 
 def _features(task: Task, *, sparse: bool) -> int:
