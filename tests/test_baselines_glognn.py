@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from pdgnn import InputError
-from pdgnn.baselines.glognn import MODEL
+from pdgnn.baselines.glognn import MODEL, inverse
 from published import (
     adjacency,
     beats_gcn,
@@ -63,6 +64,23 @@ def test_logits_are_those_of_the_formula(seed, options, classes):
     expected = h[:, 1:] - h[:, :1] if classes == 2 else h
     found = called(MODEL, module, graph, x, options=options)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 18, 64])
+def test_inverses_are_those_of_numpy_one_by_one_and_many_at_once(size):
+    drawn = torch.Generator().manual_seed(size)
+    h = torch.randn(4, 2 * size, size, generator=drawn, dtype=torch.float64) * 30
+    many = h.mT @ h + torch.eye(size, dtype=torch.float64)
+    for found in (torch.stack([inverse(m) for m in many]), torch.func.vmap(inverse)(many)):
+        np.testing.assert_allclose(found, np.linalg.inv(many.numpy()), rtol=1e-6, atol=1e-12)
+    narrow = torch.func.vmap(inverse)(many.float()) @ many.float()
+    errors = (narrow - torch.eye(size)).abs().amax(dim=(1, 2))
+    assert (errors < 1e-6 * torch.linalg.cond(many)).all()
+
+
+def test_the_inverse_has_its_gradient():
+    m = torch.eye(4, dtype=torch.float64) + torch.full((4, 4), 0.3, dtype=torch.float64)
+    assert torch.autograd.gradcheck(inverse, m.requires_grad_())
 
 
 @pytest.mark.parametrize("options", OPTIONS[:2])
