@@ -12,6 +12,7 @@ from pdgnn.models import MODELS
 from pdgnn.training import Model, Task
 from pdgnn.training import cost as costs
 from pdgnn.training.cost import begin_seconds, runs_at_once, step_seconds
+from pdgnn.training.spec import resolved
 from runs import OWN, TASKS, spec
 
 RING = TASKS["ring"]  # 30 nodes, 40 edges, 4 features, 3 classes
@@ -74,6 +75,25 @@ def test_a_model_of_ones_own_counts_as_the_heaviest_kind():
     assert own > step_seconds(spec(model="gcn"), RING)
     lazy = {"mine": Model(build=lambda size, spec: nn.LazyLinear(size.out_channels))}
     assert step_seconds(spec(model="mine", width=8), RING, models=lazy) > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "options"), [("linkx", {}), ("glognn", {}), ("pgso-gcn", {"node_loops": True})]
+)
+def test_what_every_node_has_of_its_own_is_no_dense_product(model, options, monkeypatch):
+    """W_A of LINKX has a row for each node, of which a node sums those of its neighbours."""
+    told = spec(dataset="ring", model=model, depth=2, width=8, options=options)
+    run = resolved(told, MODELS[model])
+    module = MODELS[model].make(RING.size, run)
+    own = sum(p.numel() for p in module.parameters() if 30 in p.shape)
+    assert own in (30, 30 * 8)
+    rest = sum(p.numel() for p in module.parameters()) - own
+    for name in ("LAYER", "MESSAGES", "MESSAGE", "CHANNEL"):
+        monkeypatch.setattr(costs, name, 0.0)
+    monkeypatch.setattr(costs, "PRODUCT", 1.0)
+    assert step_seconds(run, RING) == 30 * rest
+    as_wide = replace(run, width=30)  # a Linear may be of this shape too, and is not left out
+    assert step_seconds(as_wide, RING) > 30 * 4 * 30
 
 
 def test_a_gpu_is_faster_on_large_graphs_and_takes_longer_to_begin():

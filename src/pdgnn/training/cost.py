@@ -66,7 +66,7 @@ def step_seconds(
 
     A model sends messages if it uses ``rewired``, and has attention if it uses ``heads``: one of a
     user's own, which by default says that it uses all, counts as the heaviest kind. Its parameters
-    are counted, not its operations.
+    are counted, not its operations; those that every node has its own of count as messages.
     """
     model, nodes = find_model(spec.model, models), task.graph.num_nodes
     first = task.x.shape[1] * spec.width
@@ -122,6 +122,18 @@ def _features(task: Task, *, sparse: bool) -> int:
 
 
 def _parameters(model: Model, task: Task, spec: RunSpec) -> int:
-    """Of the module; those whose shape is seen at the first call count as a layer of full width."""
+    """Of the module, but for those of which every node has its own (W_A of LINKX and GloGNN).
+
+    These are not multiplied by every node: messages carry them. Those whose shape is seen at the
+    first call count as a layer of full width.
+    """
     module: nn.Module = model.make(task.size, spec)
-    return sum(spec.width**2 if is_lazy(p) else p.numel() for p in module.parameters())
+    nodes = task.graph.num_nodes
+    told_apart = nodes not in (task.x.shape[1], spec.width)
+    counted = 0
+    for p in module.parameters():
+        if is_lazy(p):
+            counted += spec.width**2
+        elif not (told_apart and nodes in p.shape):
+            counted += p.numel()
+    return counted
