@@ -96,6 +96,19 @@ def test_what_every_node_has_of_its_own_is_no_dense_product(model, options, monk
     assert step_seconds(as_wide, RING) > 30 * 4 * 30
 
 
+def test_a_width_that_a_model_does_not_have_does_not_count(monkeypatch):
+    """JacobiConv has as many channels as classes: Linear(4, 3), ten η and eleven θ of each."""
+    told = spec(dataset="ring", model="jacobiconv", width=costs.AT_ONCE_CHANNELS)
+    run = replace(resolved(told, MODELS["jacobiconv"]), width=told.width)
+    for name in ("LAYER", "MESSAGES", "CHANNEL"):
+        monkeypatch.setattr(costs, name, 0.0)
+    monkeypatch.setattr(costs, "PRODUCT", 1.0)
+    monkeypatch.setattr(costs, "MESSAGE", 1.0)
+    parameters = (4 * 3 + 3) + 10 + 11 * 3
+    assert step_seconds(run, RING) == 30 * parameters + (2 * 40 + 30) * 3 * run.depth
+    assert runs_at_once(run, RING, 10) == 10
+
+
 def test_a_gpu_is_faster_on_large_graphs_and_takes_longer_to_begin():
     run = spec(width=512, depth=5)
     assert step_seconds(run, RING, "cuda") < step_seconds(run, RING)

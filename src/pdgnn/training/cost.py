@@ -69,15 +69,15 @@ def step_seconds(
     are counted, not its operations; those that every node has its own of count as messages.
     """
     model, nodes = find_model(spec.model, models), task.graph.num_nodes
-    first = task.x.shape[1] * spec.width
-    products = _features(task, sparse=model.sparse) * spec.width
-    products += nodes * max(0, _parameters(model, task, spec) - first)
-    work = PRODUCT * products + CHANNEL * nodes * spec.width * (spec.depth + 1)
+    width = _width(model, task, spec)
+    products = _features(task, sparse=model.sparse) * width
+    products += nodes * max(0, _parameters(model, task, spec) - task.x.shape[1] * width)
+    work = PRODUCT * products + CHANNEL * nodes * width * (spec.depth + 1)
     start = LAYER * (spec.depth + 2)
     if "rewired" in model.uses:
         heads = spec.heads if "heads" in model.uses else 0
         slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * spec.depth
-        work += (MESSAGE * spec.width + ATTENTION * heads) * slots
+        work += (MESSAGE * width + ATTENTION * heads) * slots
         start += MESSAGES * (2 if heads else 1) * spec.depth
     if torch.device(device).type == "cpu":
         return start + work
@@ -108,7 +108,7 @@ def runs_at_once(spec: RunSpec, task: Task, runs: int) -> int:
     """
     if spec.model not in MODELS or runs < LEAST_AT_ONCE:
         return 1
-    if task.graph.num_nodes * spec.width > AT_ONCE_CHANNELS:
+    if task.graph.num_nodes * _width(MODELS[spec.model], task, spec) > AT_ONCE_CHANNELS:
         return 1
     return even_share(runs, MOST_AT_ONCE)
 
@@ -128,12 +128,16 @@ def _parameters(model: Model, task: Task, spec: RunSpec) -> int:
     first call count as a layer of full width.
     """
     module: nn.Module = model.make(task.size, spec)
-    nodes = task.graph.num_nodes
-    told_apart = nodes not in (task.x.shape[1], spec.width)
+    nodes, width = task.graph.num_nodes, _width(model, task, spec)
+    told_apart = nodes not in (task.x.shape[1], width)
     counted = 0
     for p in module.parameters():
-        if is_lazy(p):
-            counted += spec.width**2
-        elif not (told_apart and nodes in p.shape):
-            counted += p.numel()
+        lazy: bool = is_lazy(p)
+        if lazy or not (told_apart and nodes in p.shape):
+            counted += width**2 if lazy else p.numel()
     return counted
+
+
+def _width(model: Model, task: Task, spec: RunSpec) -> int:
+    """Channels of a layer: those of the classes, where a model has no width."""
+    return spec.width if "width" in model.uses else max(2, task.out_channels)
