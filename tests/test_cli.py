@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import pdgnn
+from commands import refused, run
 from filing import npz
 from pdgnn import Graph, rewire
-from pdgnn.cli import app
 from pdgnn.io import read_graph_file
 
 PATH = "source,target\n0,1\n1,2\n2,3\n3,4\n"
@@ -30,22 +29,6 @@ def here(tmp_path, monkeypatch):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     Path("path.csv").write_text(PATH)
     Path("named.csv").write_text(NAMED)
-
-
-def run(*words: str, code: int = 0):
-    """Run the command and check its exit code; an unexpected exception is raised."""
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result
-
-
-def refused(*words: str, message: str) -> None:
-    """The command must fail with one line on stderr that has `message`, and nothing on stdout."""
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
 
 
 def files() -> set[str]:

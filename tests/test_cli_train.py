@@ -10,15 +10,15 @@ import signal
 import statistics
 import subprocess
 import sys
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+import commands
 from filing import npz
-from pdgnn.cli import app
 from pdgnn.models import MODELS
 from pdgnn.report.training import METRIC_NAMES
 from pdgnn.training import RunSpec, Task, loop, train
@@ -29,6 +29,8 @@ BOARD = "minesweeper-generated:size=6,seed=1"
 LIMIT = 600
 """Seconds after which a process that should end is taken for one that never does."""
 SMALL = ("--width", "8", "--heads", "2", "--depth", "1", "--steps", "4", "--lr", "0.01")
+run = partial(commands.run, "train", columns=120)
+refused = partial(commands.refused, "train", columns=120)
 
 
 @pytest.fixture(autouse=True)
@@ -37,24 +39,6 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("pdgnn.cli.progress.LINE_SECONDS", math.inf)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-
-def run(*words: str, code: int = 0):
-    """Run the command and check its exit code; an unexpected exception is raised."""
-    result = CliRunner(env={"COLUMNS": "120"}).invoke(
-        app, ["train", *words], catch_exceptions=False
-    )
-    assert result.exit_code == code, result.output
-    return result
-
-
-def refused(*words: str, message: str) -> None:
-    """The command must fail with one line on stderr that has `message`, and nothing on stdout."""
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
 
 
 def files() -> set[str]:
