@@ -9,6 +9,7 @@ of 200 to 50,000 nodes (``benchmarks/cost.py``). Further cores are not counted o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import torch
@@ -69,15 +70,16 @@ def step_seconds(
     are counted, not its operations; those that every node has its own of count as messages.
     """
     model, nodes = find_model(spec.model, models), task.graph.num_nodes
-    width = _width(model, task, spec)
-    products = _features(task, sparse=model.sparse) * width
-    products += nodes * max(0, _parameters(model, task, spec) - task.x.shape[1] * width)
-    work = PRODUCT * products + CHANNEL * nodes * width * (spec.depth + 1)
+    spec = replace(spec, width=_width(model, task, spec))
+    first = task.x.shape[1] * spec.width
+    products = _features(task, sparse=model.sparse) * spec.width
+    products += nodes * max(0, _parameters(model, task, spec) - first)
+    work = PRODUCT * products + CHANNEL * nodes * spec.width * (spec.depth + 1)
     start = LAYER * (spec.depth + 2)
     if "rewired" in model.uses:
         heads = spec.heads if "heads" in model.uses else 0
         slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * spec.depth
-        work += (MESSAGE * width + ATTENTION * heads) * slots
+        work += (MESSAGE * spec.width + ATTENTION * heads) * slots
         start += MESSAGES * (2 if heads else 1) * spec.depth
     if torch.device(device).type == "cpu":
         return start + work
@@ -128,13 +130,13 @@ def _parameters(model: Model, task: Task, spec: RunSpec) -> int:
     first call count as a layer of full width.
     """
     module: nn.Module = model.make(task.size, spec)
-    nodes, width = task.graph.num_nodes, _width(model, task, spec)
-    told_apart = nodes not in (task.x.shape[1], width)
+    nodes = task.graph.num_nodes
+    told_apart = nodes not in (task.x.shape[1], spec.width)
     counted = 0
     for p in module.parameters():
         lazy: bool = is_lazy(p)
         if lazy or not (told_apart and nodes in p.shape):
-            counted += width**2 if lazy else p.numel()
+            counted += spec.width**2 if lazy else p.numel()
     return counted
 
 
