@@ -10,16 +10,18 @@ from pdgnn import InputError
 from pdgnn.baselines.glognn import MODEL, inverse
 from published import (
     adjacency,
+    alike_hubs,
     beats_gcn,
+    check_equivariance,
     check_fits,
     check_many_are_single,
     features,
+    logits,
     made,
     power,
     random_graph,
     run,
 )
-from systems import alike_hubs, called, check_order
 
 OPTIONS = [
     {},
@@ -62,7 +64,7 @@ def test_logits_are_those_of_the_formula(seed, options, classes):
         assert slope.abs().max() < 1e-9 * (1 + h.abs().max() ** 2)
         h = ((1 - full["residual"]) * z @ h + full["residual"] * first).detach()
     expected = h[:, 1:] - h[:, :1] if classes == 2 else h
-    found = called(MODEL, module, graph, x, options=options)
+    found = logits(MODEL, module, graph, x, options=options)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -85,7 +87,7 @@ def test_the_inverse_has_its_gradient():
 
 @pytest.mark.parametrize("options", OPTIONS[:2])
 def test_nodes_may_come_in_any_order_with_their_rows(options):
-    check_order(MODEL, permute="rows", options=options)
+    check_equivariance(MODEL, permute="rows", options=options)
 
 
 @pytest.mark.parametrize("dataset", ["ring", "board"])
