@@ -91,8 +91,7 @@ class Edges:
 
     @classmethod
     def from_csr(cls, rowptr: NDArray[Any], col: NDArray[Any], *, num_sources: int) -> Edges:
-        """From the sources of each target, ascending, in CSR: no sort, and less than half the
-        memory of :meth:`from_edge_index`.
+        """From the sources of each target, ascending, in CSR; nothing is sorted or widened.
 
         >>> Edges.from_csr(np.array([0, 1, 3]), np.array([1, 0, 1]), num_sources=2).t_slot.tolist()
         [1, 0, 2]
