@@ -18,6 +18,9 @@ from pdgnn.models import MODELS, Size
 from pdgnn.nn import inputs as graph_values
 from pdgnn.nn import interface
 from pdgnn.training import Progress, RunResult, RunSpec, Task, train
+from pdgnn.training.group import Group, dtype_of
+from pdgnn.training.inputs import InputCache
+from pdgnn.training.spec import resolved
 
 OWN = {name: model for name, model in MODELS.items() if name not in (*GRIDS, "pd-net")}
 """The package's models without options; PD-Net and the other systems have tests of their own."""
@@ -87,6 +90,15 @@ def prepare(
         found = replace(model, inputs=inputs).prepare(g, torch.zeros(g.num_nodes, 1), run)
     made = {n: found[n].to(dtype) if n in found else None for n in ("edge_weight", "edge_attr")}
     return SimpleNamespace(edges=found["edges"], graph=seen[0], **made)
+
+
+def group(*specs: RunSpec, **options) -> Group:
+    """A group of these runs, each with the inputs of its own α and γ."""
+    model, task = MODELS[specs[0].model], TASKS[specs[0].dataset]
+    runs = [resolved(run, model) for run in specs]
+    cache = InputCache(TASKS, {})
+    inputs = [cache.get(run, dtype_of(run)) for run in runs]
+    return Group(runs, model, task, inputs, device=torch.device("cpu"), **options)
 
 
 class StopError(Exception):

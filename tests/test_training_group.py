@@ -16,8 +16,7 @@ from torch.utils._pytree import tree_leaves
 from pdgnn.models import MODELS
 from pdgnn.ops import reference, use_backend
 from pdgnn.training import PRECISIONS, RunSpec
-from pdgnn.training.group import Group, dtype_of, matmul_precision
-from pdgnn.training.inputs import InputCache
+from pdgnn.training.group import Group, matmul_precision
 from pdgnn.training.metrics import scores
 from pdgnn.training.optimizer import Optimizer, parameter_groups
 from pdgnn.training.spec import resolved
@@ -30,20 +29,10 @@ from pdgnn.training.state import (
     views,
 )
 from pdgnn.training.traced import traced
-from runs import OWN, TASKS, build, prepare, spec
+from runs import OWN, TASKS, build, group, prepare, spec
 
-CPU = torch.device("cpu")
 MOST = 77
 GO_ON = ("mean", "square", "seconds", "buffers.")  # unused, when a run has ended
-
-
-def group(*specs: RunSpec, **options) -> Group:
-    """A group of these runs, each with the inputs of its own α and γ."""
-    model, task = MODELS[specs[0].model], TASKS[specs[0].dataset]
-    runs = [resolved(run, model) for run in specs]
-    cache = InputCache(TASKS, {})
-    inputs = [cache.get(run, dtype_of(run)) for run in runs]
-    return Group(runs, model, task, inputs, device=CPU, **options)
 
 
 def trained(*specs: RunSpec, steps: int = 4, **options) -> Group:
@@ -152,8 +141,8 @@ def test_the_optimizer_is_that_of_torch(coupled):
     theirs = []
     for i, mine in enumerate(leaves):
         groups = []
-        for p, (group, _) in zip(mine, parts, strict=True):
-            lr, decay = rates[group, :, i].tolist()
+        for p, (number, _) in zip(mine, parts, strict=True):
+            lr, decay = rates[number, :, i].tolist()
             groups.append({"params": [p], "lr": lr, "weight_decay": decay})
         theirs.append(kind(groups))
     stepped(ours, state, theirs, parts=parts, running=running)
