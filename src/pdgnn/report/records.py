@@ -200,8 +200,7 @@ def records_list(datasets: Sequence[str]) -> RenderableType:
 
 
 def _size(method: str, dataset: str) -> str:
-    model = METHODS[method].model
-    if not model or (model == "pd-net" and model not in MODELS):
+    if not METHODS[method].model:
         return "-"
     settings = len(space(method, dataset))
     return f"{settings}{'*' if winner(dataset, method) else ''}"

@@ -20,8 +20,6 @@ from pdgnn.experiments.records.average import average_specs, best_average
 from pdgnn.experiments.records.published import PublishedRecord, best_published
 from pdgnn.experiments.records.spaces import (
     FRESH_SEEDS,
-    METHODS,
-    OWN_MODELS,
     SPLITS,
     Method,
     check_datasets,
@@ -31,7 +29,6 @@ from pdgnn.experiments.records.spaces import (
 )
 from pdgnn.experiments.records.winners import Choice, winner
 from pdgnn.experiments.significance import holm, paired, share_of
-from pdgnn.models import MODELS
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.stages import Candidate, Staged
 from pdgnn.training.store import StoredRun
@@ -82,8 +79,6 @@ def choice_of(
     method: str, dataset: str, splits: Sequence[int], precision: str, results: Results
 ) -> Choice | None:
     """What a search has chosen whose runs are all among `results`, else that of the package."""
-    if METHODS[method].model not in {*MODELS, *OWN_MODELS}:
-        return None
     found = replayed(search_of(method, dataset, splits, precision), results)
     return found or winner(dataset, method, precision=precision)
 
