@@ -79,13 +79,14 @@ class Training:
     """One split, as a user would write it: a step of AdamW, then an evaluation."""
 
     def __init__(
-        self, net: Net, task: Task, split: int, edges: Tensor, on_edges: Tensor | None
+        self, net: nn.Module, task: Task, split: int, edges: Tensor, on_edges: Tensor | None
     ) -> None:
         device = edges.device
         self.net, self.x, self.y = net.to(device), task.x.to(device), task.y.to(device)
         self.graph = (edges, on_edges)
         masks = task.masks[split].to(device)  # [3, N]
         self.train, self.held_out = masks[0].nonzero()[:, 0], masks[None, 1:]
+        self.optimizer: torch.optim.Optimizer
         self.optimizer = torch.optim.AdamW(net.parameters(), lr=LR, weight_decay=0.0)
         self.best = (0.0, 0.0)
 

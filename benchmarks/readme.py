@@ -18,21 +18,21 @@ from pdgnn.experiments.gather import gather
 from pdgnn.experiments.provenance import read_rows
 from pdgnn.report.tables import table_markdown
 from pdgnn.training.store import read_runs
+from spectrum_tables import Measured
 
 MARK = "benchmarks/readme.py"
 
 
 def spectrum_table() -> str:
-    """Seconds for λ1 and φ, and of the best peer that returned with an answer."""
+    """Seconds for λ1 and φ, and of the fastest peer that returned with an answer."""
     rows = read_rows(common.RESULTS / "spectrum.json")
-    found = {(r["graph"], r["method"]): r for r in rows if r["method"] != "cuda"}
+    measured = Measured(r for r in rows if r["method"] != "cuda")
     lines = []
     for graph in spectrum.GRAPHS:
-        own = found.get((graph, "pdgnn"))
+        own = measured.get(graph, "pdgnn", 1)
         if own is None or own["seconds"] is None:
             continue
-        peers = [found[graph, p] for p in spectrum.PEERS if (graph, p) in found]
-        able = [p for p in peers if p["seconds"] and p["residual"] < own["eigenvalue"]]
+        able = measured.able(graph, 1, rough=True)
         best = min(able, key=lambda p: float(p["seconds"]), default=None)
         size = [f"{own['nodes']:,}", f"{own['edges']:,}"]
         lines.append([graph, *size, f"{own['seconds']:.3g}", *_peer(best, own)])

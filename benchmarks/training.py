@@ -173,15 +173,21 @@ def run_case(case: Case, task: Any, inputs: Any, clock: Clock) -> Row:
     }
 
 
-def timed(step: Callable[[], Any], steps: int, least: float, device: str) -> tuple[float, int]:
+def timed(
+    step: Callable[[], Any],
+    steps: int,
+    least: float,
+    device: str,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, int]:
     """Seconds of one step, by the median of rounds of `steps` steps, and how many were taken."""
     rounds: list[float] = []
     while sum(rounds) < least or not rounds:
-        begun = time.perf_counter()
+        begun = clock()
         for _ in range(steps):
             step()
         common.wait(device)
-        rounds.append(time.perf_counter() - begun)
+        rounds.append(clock() - begun)
     return median(rounds) / steps, steps * len(rounds)
 
 

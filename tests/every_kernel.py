@@ -18,6 +18,7 @@ from pdgnn.ops import (
     aggregate,
     attend,
     attend_dot,
+    batch_norm,
     dropout,
     layer_norm,
     score_nodes,
@@ -74,6 +75,9 @@ def rows(new: Values, nodes: int, heads: int, channels: int) -> None:
     residual = new(nodes, width, wide=True)
     activate(h, bias, residual=residual, dropout=(rate, seed, step, 4)).sum().backward()
     dropout(h, rate, seed, step, layer=1).sum().backward()
+    for parts in ([], [new(nodes, width)], [new(nodes, width), new(nodes, width)]):
+        y, *_ = batch_norm(h, bias, new(width), added=parts, dropout=(rate, seed, step, 4))
+        y.sum().backward()
     y, same = layer_norm(residual, bias, new(width))
     (y.sum() + same.sum()).backward()
     of_heads = (new(heads, channels) for _ in range(3))

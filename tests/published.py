@@ -76,34 +76,48 @@ def made(model: Model, graph: Graph, *, classes: int = CLASSES, seed: int = 0, *
     return module
 
 
-def inputs(model: Model, graph: Graph, **fields: Any) -> dict[str, Any]:
-    """What the module is called with, in float64."""
-    found = model.prepare(graph, torch.zeros(graph.num_nodes, 1), run(model, **fields))
+def inputs(
+    model: Model, graph: Graph, x: Tensor | None = None, labels: Tensor | None = None, **fields: Any
+) -> dict[str, Any]:
+    """What the module is called with besides `x`, in float64."""
+    x = torch.zeros(graph.num_nodes, 1) if x is None else x
+    found = model.prepare(graph, x, run(model, **fields), labels)
     wide = lambda v: v.double() if isinstance(v, Tensor) and v.is_floating_point() else v  # noqa: E731
     return {name: wide(v) for name, v in found.items()}
 
 
-def logits(model: Model, module: nn.Module, graph: Graph, x: Tensor, **fields: Any) -> Tensor:
+def logits(
+    model: Model,
+    module: nn.Module,
+    graph: Graph,
+    x: Tensor,
+    labels: Tensor | None = None,
+    **fields: Any,
+) -> Tensor:
     """Those of dense features; those of sparse ones are checked to be the same."""
-    given = inputs(model, graph, **fields)
+    given = inputs(model, graph, x, labels, **fields)
     found = module(x, **given)
     torch.testing.assert_close(module(SparseFeatures.from_dense(x), **given), found)
     return found.detach()
 
 
-def check_equivariance(model: Model, *, permute: str | None = None, **fields: Any) -> None:
+def check_equivariance(
+    model: Model, *, permute: str | None = None, labelled: bool = False, **fields: Any
+) -> None:
     """Nodes in another order have the same logits; rows of the parameter `permute` go with them."""
     for seed in range(3):
         graph = random_graph(seed)
         x, module = features(graph), made(model, graph, seed=seed, **fields)
-        before = logits(model, module, graph, x, **fields)
+        labels = torch.arange(graph.num_nodes) % CLASSES if labelled else None
+        before = logits(model, module, graph, x, labels, **fields)
         order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(seed))
         place = order.argsort()  # the old node order[i] is the new node i
         moved = Graph.from_edge_index(place[graph.edge_index], graph.num_nodes, graph.edge_weight)
         if permute is not None:
             parameter = module.get_parameter(permute)
             parameter.data = parameter.data[order]
-        after = logits(model, module, moved, x[order], **fields)
+        labels = None if labels is None else labels[order]
+        after = logits(model, module, moved, x[order], labels, **fields)
         torch.testing.assert_close(after, before[order], rtol=1e-8, atol=1e-8)
 
 
@@ -234,3 +248,33 @@ def slope() -> Task:
     return Task.from_arrays(
         Graph.from_edge_index(edges), both, y, random_masks(x.size, 1), name="slope"
     )
+
+
+@cache
+def unrelated() -> Task:
+    """Three classes that features show, and a third of all pairs as neighbours, who say nothing.
+
+    The mean of the neighbours of a node hides its own features.
+    """
+    nodes = 90
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, nodes)
+    x = np.eye(3)[y] + 0.1 * rng.normal(size=(nodes, 3))
+    edges = np.argwhere(np.triu(rng.random((nodes, nodes)) < 1 / 3, k=1)).T
+    masks = random_masks(nodes, 2)
+    return Task.from_arrays(Graph.from_edge_index(edges), x, y, masks, name="unrelated")
+
+
+@cache
+def alike_hubs() -> Task:
+    """Eight stars of twenty nodes, all alike; the class is that of the star, in turns.
+
+    No node has features, and no hub is more than a node to a GCN.
+    """
+    nodes, stars = 160, 8
+    node = np.arange(nodes)
+    edges = np.stack([node, nodes + node % stars])
+    y = np.arange(nodes + stars) % 2
+    masks = np.concatenate([random_masks(nodes, 2), np.zeros((2, 3, stars), dtype=bool)], axis=2)
+    x = np.ones((nodes + stars, 2))
+    return Task.from_arrays(Graph.from_edge_index(edges), x, y, masks, name="alike-hubs")

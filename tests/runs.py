@@ -12,14 +12,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from pdgnn import Graph, models
+from pdgnn import Graph
 from pdgnn.baselines.grids import GRIDS
 from pdgnn.models import MODELS, Size
+from pdgnn.nn import inputs as graph_values
 from pdgnn.nn import interface
 from pdgnn.training import Progress, RunResult, RunSpec, Task, train
+from pdgnn.training.group import Group, dtype_of
+from pdgnn.training.inputs import InputCache
+from pdgnn.training.spec import resolved
 
-OWN = {name: model for name, model in MODELS.items() if name not in GRIDS}
-"""The package's own models; the other systems have tests of their own."""
+OWN = {name: model for name, model in MODELS.items() if name not in (*GRIDS, "pd-net")}
+"""The package's models without options; PD-Net and the other systems have tests of their own."""
 
 
 @cache
@@ -81,11 +85,20 @@ def prepare(
         return model.inputs(graph, x, spec)
 
     with ExitStack() as stack:
-        for place in (models, interface) if phi is not None else ():
+        for place in (graph_values, interface) if phi is not None else ():
             stack.enter_context(patch.object(place, "first_eigenvector", lambda *_, **__: phi))
         found = replace(model, inputs=inputs).prepare(g, torch.zeros(g.num_nodes, 1), run)
     made = {n: found[n].to(dtype) if n in found else None for n in ("edge_weight", "edge_attr")}
     return SimpleNamespace(edges=found["edges"], graph=seen[0], **made)
+
+
+def group(*specs: RunSpec, **options) -> Group:
+    """A group of these runs, each with the inputs of its own α and γ."""
+    model, task = MODELS[specs[0].model], TASKS[specs[0].dataset]
+    runs = [resolved(run, model) for run in specs]
+    cache = InputCache(TASKS, {})
+    inputs = [cache.get(run, dtype_of(run)) for run in runs]
+    return Group(runs, model, task, inputs, device=torch.device("cpu"), **options)
 
 
 class StopError(Exception):

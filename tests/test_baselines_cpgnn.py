@@ -15,16 +15,19 @@ from pdgnn.training.inputs import InputCache
 from published import (
     adjacency,
     beats_gcn,
+    check_equivariance,
     check_many_are_single,
     features,
+    inputs,
+    logits,
     made,
     normalized,
     power,
     random_graph,
     run,
+    unrelated,
 )
 from runs import TASKS
-from systems import called, check_order, given, unrelated
 
 
 def some_labels(graph, classes=3):
@@ -61,7 +64,7 @@ def test_logits_are_those_of_the_formula(seed, norm, classes):
     belief = first + a @ (first + a @ first @ h) @ h  # two rounds
     expected = (belief[:, 1:] - belief[:, :1] if classes == 2 else belief).detach()
     torch.testing.assert_close(
-        called(MODEL, module, graph, x, labels=labels, options=options), expected
+        logits(MODEL, module, graph, x, labels=labels, options=options), expected
     )
 
 
@@ -70,9 +73,9 @@ def test_the_estimate_is_that_of_the_formula(seed):
     graph = random_graph(seed, nodes=30)
     beliefs = features(graph, seed)[:, :3].softmax(1)
     labels = some_labels(graph)
-    inputs = given(MODEL, graph, beliefs, labels=labels)
+    given = inputs(MODEL, graph, beliefs, labels=labels)
     known = F.one_hot(labels + 1, 4)[:, 1:].double()
-    found = estimate(beliefs, known, inputs["mean"], inputs["edges"])
+    found = estimate(beliefs, known, given["mean"], given["edges"])
     torch.testing.assert_close(found, by_hand(beliefs, labels, adjacency(graph)))
     torch.testing.assert_close(found.sum(1), torch.zeros(3, dtype=torch.float64))
 
@@ -80,9 +83,9 @@ def test_the_estimate_is_that_of_the_formula(seed):
 def test_a_class_without_training_nodes_goes_with_all_alike():
     graph = random_graph(2)
     beliefs = torch.full((graph.num_nodes, 3), 1 / 3, dtype=torch.float64)
-    inputs = given(MODEL, graph, beliefs, labels=some_labels(graph))
+    given = inputs(MODEL, graph, beliefs, labels=some_labels(graph))
     nobody = torch.zeros_like(beliefs)
-    found = estimate(beliefs, nobody, inputs["mean"], inputs["edges"])
+    found = estimate(beliefs, nobody, given["mean"], given["edges"])
     torch.testing.assert_close(found, torch.zeros(3, 3, dtype=torch.float64))
 
 
@@ -98,7 +101,7 @@ def test_the_mlp_is_trained_first_and_then_all_from_the_estimate(classes):
     options = {"pretraining": 2}
     x, labels = features(graph), some_labels(graph, classes)
     module = made(MODEL, graph, classes=classes, dropout=0.0, options=options).train()
-    inputs = given(MODEL, graph, x, labels=labels, options=options)
+    given = inputs(MODEL, graph, x, labels=labels, options=options)
     y, train = labels.clamp(min=0), labels >= 0
 
     def cross_entropy(logits):
@@ -107,7 +110,7 @@ def test_the_mlp_is_trained_first_and_then_all_from_the_estimate(classes):
         return F.cross_entropy(logits[train], y[train])
 
     for step in (1, 2, 3, 4):
-        outputs = module(x, **inputs)
+        outputs = module(x, **given)
         prior = module.lin_out(module.lin_in(x).relu())
         own = F.cross_entropy(prior[train], y[train])
         whole = cross_entropy(outputs["logits"]) + own
@@ -126,8 +129,8 @@ def test_without_pretraining_it_begins_at_the_first_estimate():
     graph, options = random_graph(1), {"pretraining": 0}
     x, labels = features(graph), some_labels(graph)
     module = made(MODEL, graph, dropout=0.0, options=options).train()
-    inputs = given(MODEL, graph, x, labels=labels, options=options)
-    outputs = module(x, **inputs)
+    given = inputs(MODEL, graph, x, labels=labels, options=options)
+    outputs = module(x, **given)
     assert module.start.abs().max() > 0.01
     y, train = labels.clamp(min=0), labels >= 0
     assert MODEL.loss(outputs, y, train, torch.tensor(1)) > outputs["sums"]
@@ -139,7 +142,7 @@ def test_the_change_does_not_decay():
 
 
 def test_nodes_may_come_in_any_order():
-    check_order(MODEL, labelled=True)
+    check_equivariance(MODEL, labelled=True)
 
 
 @pytest.mark.parametrize("dataset", ["ring", "board"])
@@ -151,8 +154,8 @@ def test_it_learns_a_small_graph_by_heart():
     """By its predictions: beliefs are bounded, and so the loss is never small."""
     task = TASKS["ring"]
     spec = run(MODEL, dataset="ring", width=16, lr=0.03, dropout=0.0, options={"pretraining": 60})
-    inputs = InputCache(TASKS, {"mine": MODEL}).get(spec, torch.float32)
-    group = Group([spec], MODEL, task, [inputs], device=torch.device("cpu"))
+    given = InputCache(TASKS, {"mine": MODEL}).get(spec, torch.float32)
+    group = Group([spec], MODEL, task, [given], device=torch.device("cpu"))
     for _ in range(120):
         group.train_step()
     train = task.masks[0, 0]

@@ -12,15 +12,18 @@ from pdgnn.baselines.gbk_gnn import MODEL, gate_loss
 from published import (
     adjacency,
     beats_gcn,
+    check_equivariance,
     check_fits,
     check_many_are_single,
     features,
+    inputs,
+    logits,
     made,
     power,
     random_graph,
     run,
+    unrelated,
 )
-from systems import called, check_order, given, unrelated
 
 OFF = {"gate": False}
 
@@ -43,7 +46,7 @@ def test_logits_are_those_of_the_formula(seed, classes):
     a = adjacency(graph)
     h, _ = layer(module.layers[0], x, a)
     expected, _ = layer(module.layers[1], h.relu(), a)
-    found = called(MODEL, module, graph, x)
+    found = logits(MODEL, module, graph, x)
     torch.testing.assert_close(found, expected.detach())
 
 
@@ -59,7 +62,7 @@ def test_without_the_gate_it_is_sage(seed):
             theirs.lin_l.bias.copy_(mine.own.bias)
             theirs.lin_r.weight.copy_(mine.own.weight)
             h = theirs(h.relu() if i else h, graph.edge_index)
-    torch.testing.assert_close(called(MODEL, module, graph, x, options=OFF), h)
+    torch.testing.assert_close(logits(MODEL, module, graph, x, options=OFF), h)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -71,7 +74,7 @@ def test_the_loss_is_that_of_the_classes_and_of_the_gates(seed, classes):
     module = made(MODEL, graph, seed=seed, classes=classes, dropout=0.0, options=options)
     y = torch.arange(graph.num_nodes) * 5 % 7 % classes
     train = torch.arange(graph.num_nodes) % 3 > 0
-    outputs = module.train()(x, **given(MODEL, graph, x, options=options))
+    outputs = module.train()(x, **inputs(MODEL, graph, x, options=options))
     found = MODEL.loss(outputs, y, train, torch.tensor(1))
 
     a = adjacency(graph)
@@ -90,7 +93,7 @@ def test_the_loss_is_that_of_the_classes_and_of_the_gates(seed, classes):
 
 def test_gates_without_training_edges_have_no_loss():
     graph = random_graph(0)
-    edges = given(MODEL, graph, features(graph))["edges"]
+    edges = inputs(MODEL, graph, features(graph))["edges"]
     nobody = torch.zeros(graph.num_nodes, dtype=torch.bool)
     assert gate_loss(torch.ones(edges.num_edges), edges, nobody.long(), nobody) == 0
 
@@ -99,14 +102,14 @@ def test_class_weights_count_in_the_loss():
     graph, weight = random_graph(1), torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
     x, module = features(graph), made(MODEL, graph, dropout=0.0, options=OFF)
     y = torch.arange(graph.num_nodes) % 3
-    outputs = module.train()(x, **given(MODEL, graph, x, options=OFF))
+    outputs = module.train()(x, **inputs(MODEL, graph, x, options=OFF))
     found = MODEL.loss(outputs, y, y < 3, torch.tensor(1), weight=weight)
     torch.testing.assert_close(found, F.cross_entropy(outputs["logits"], y, weight=weight))
 
 
 @pytest.mark.parametrize("options", [{}, OFF])
 def test_nodes_may_come_in_any_order(options):
-    check_order(MODEL, options=options)
+    check_equivariance(MODEL, options=options)
 
 
 @pytest.mark.parametrize("dataset", ["ring", "board"])

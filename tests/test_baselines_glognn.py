@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from pdgnn import InputError
-from pdgnn.baselines.glognn import MODEL
+from pdgnn.baselines.glognn import MODEL, inverse
 from published import (
     adjacency,
+    alike_hubs,
     beats_gcn,
+    check_equivariance,
     check_fits,
     check_many_are_single,
     features,
+    logits,
     made,
     power,
     random_graph,
     run,
 )
-from systems import alike_hubs, called, check_order
 
 OPTIONS = [
     {},
@@ -61,13 +64,30 @@ def test_logits_are_those_of_the_formula(seed, options, classes):
         assert slope.abs().max() < 1e-9 * (1 + h.abs().max() ** 2)
         h = ((1 - full["residual"]) * z @ h + full["residual"] * first).detach()
     expected = h[:, 1:] - h[:, :1] if classes == 2 else h
-    found = called(MODEL, module, graph, x, options=options)
+    found = logits(MODEL, module, graph, x, options=options)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 18, 64])
+def test_inverses_are_those_of_numpy_one_by_one_and_many_at_once(size):
+    drawn = torch.Generator().manual_seed(size)
+    h = torch.randn(4, 2 * size, size, generator=drawn, dtype=torch.float64) * 30
+    many = h.mT @ h + torch.eye(size, dtype=torch.float64)
+    for found in (torch.stack([inverse(m) for m in many]), torch.func.vmap(inverse)(many)):
+        np.testing.assert_allclose(found, np.linalg.inv(many.numpy()), rtol=1e-6, atol=1e-12)
+    narrow = torch.func.vmap(inverse)(many.float()) @ many.float()
+    errors = (narrow - torch.eye(size)).abs().amax(dim=(1, 2))
+    assert (errors < 1e-6 * torch.linalg.cond(many)).all()
+
+
+def test_the_inverse_has_its_gradient():
+    m = torch.eye(4, dtype=torch.float64) + torch.full((4, 4), 0.3, dtype=torch.float64)
+    assert torch.autograd.gradcheck(inverse, m.requires_grad_())
 
 
 @pytest.mark.parametrize("options", OPTIONS[:2])
 def test_nodes_may_come_in_any_order_with_their_rows(options):
-    check_order(MODEL, permute="rows", options=options)
+    check_equivariance(MODEL, permute="rows", options=options)
 
 
 @pytest.mark.parametrize("dataset", ["ring", "board"])

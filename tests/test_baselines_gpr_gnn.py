@@ -11,15 +11,18 @@ from pdgnn.models import Size
 from published import (
     adjacency,
     beats_gcn,
+    check_equivariance,
     check_fits,
     check_many_are_single,
     features,
+    inputs,
+    logits,
     made,
     random_graph,
     run,
+    unrelated,
     with_loops,
 )
-from systems import called, check_order, given, unrelated
 
 FEW = {"hops": 3}
 SIZE = Size(5, 3, 14, 3)
@@ -31,7 +34,7 @@ def test_logits_are_those_of_the_formula(seed):
     x, module = features(graph, seed), made(MODEL, graph, seed=seed, options=FEW)
     h, p = module.lin_out(module.lin_in(x).relu()), with_loops(adjacency(graph))
     expected = sum(w * torch.linalg.matrix_power(p, k) @ h for k, w in enumerate(module.gamma))
-    torch.testing.assert_close(called(MODEL, module, graph, x, options=FEW), expected.detach())
+    torch.testing.assert_close(logits(MODEL, module, graph, x, options=FEW), expected.detach())
 
 
 @pytest.mark.parametrize(("teleport", "hops"), [(0.1, 10), (0.9, 3), (0.0, 4), (1.0, 2)])
@@ -47,9 +50,9 @@ def test_the_propagated_scores_have_a_dropout_of_their_own():
     x = features(graph)
     options = {"hops": 1, "prop_dropout": 0.5, "teleport": 1.0}  # γ = (1, 0): what is propagated
     module = MODEL.make(SIZE, run(MODEL, dropout=0.0, options=options)).double()
-    inputs = given(MODEL, graph, x, options=options)
-    full = module.eval()(x, **inputs)
-    some = module.train()(x, **inputs)
+    given = inputs(MODEL, graph, x, options=options)
+    full = module.eval()(x, **given)
+    some = module.train()(x, **given)
     kept = some != 0
     assert 0 < kept.sum() < kept.numel()
     torch.testing.assert_close(some[kept], 2 * full[kept])
@@ -61,7 +64,7 @@ def test_the_weights_of_hops_do_not_decay():
 
 
 def test_nodes_may_come_in_any_order():
-    check_order(MODEL, options=FEW)
+    check_equivariance(MODEL, options=FEW)
 
 
 @pytest.mark.parametrize("dataset", ["ring", "board"])

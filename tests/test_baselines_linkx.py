@@ -48,9 +48,8 @@ def like_pyg(module: LINKX, depth: int, edge_layers: int, node_layers: int) -> p
     parts = {"edge_mlp": module.more_edges, "node_mlp": module.more_nodes}
     firsts = {"node_mlp": module.lin_nodes, "final_mlp": module.lin_final}
     for name, more in {**parts, "final_mlp": module.more_final}.items():
-        found = [m for m in more if isinstance(m, torch.nn.Linear)]
-        lins = [firsts[name], *found] if name in firsts else found
-        norms = [m for m in more if isinstance(m, torch.nn.BatchNorm1d)]
+        lins = [firsts[name], *more.lins] if name in firsts else more.lins
+        norms = list(more.norms)
         if name == "edge_mlp" and norms:
             state |= {f"edge_norm.{n}": t for n, t in norms.pop(0).state_dict().items()}
         for i, lin in enumerate(lins):

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from pdgnn import Graph, InputError
-from pdgnn.baselines.pgso_gcn import MODEL, PGSOGCN, STARTS, shift
+from pdgnn.baselines.pgso_gcn import MODEL, STARTS, shift
+from pdgnn.models import Size
 from published import (
     adjacency,
     beats_gcn,
@@ -61,7 +62,7 @@ def test_it_starts_as_one_of_the_usual_matrices(start):
         "RWLaplacian": one - power(a.sum(1), -1) @ a,
         "Adjacency": a,
     }
-    module = PGSOGCN(4, 4, 4, start=start).double()
+    module = MODEL.make(Size(4, 4), run(MODEL, options={"start": start})).double()
     given = inputs(MODEL, graph)
     rest = (given["degree"], given["edges"], given["edge_weight"])
     found = shift(one, module.numbers[0], module.a[0], *rest)
@@ -80,7 +81,8 @@ def test_gradients_stay_finite_where_a_node_has_no_edges_and_where_a_is_negative
 
 def test_all_seven_numbers_are_learned_from_zero_too():
     graph = random_graph(0)
-    module = PGSOGCN(5, 8, 3, start="all zeros", dropout=0.0).double()
+    told = run(MODEL, width=8, dropout=0.0, options={"start": "all zeros"})
+    module = MODEL.make(Size(5, 3), told).double()
     steps = torch.optim.Adam(module.parameters(), lr=0.01)
     target = torch.arange(graph.num_nodes) % 3
     for _ in range(20):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pdgnn.baselines.wgcn import MODEL, OmegaGCN
+from pdgnn.baselines.wgcn import MODEL
+from pdgnn.models import Size
 from published import (
     adjacency,
     beats_gcn,
@@ -36,7 +37,7 @@ def test_logits_are_those_of_the_formula(seed, depth):
 
 
 def test_it_starts_as_smoothing_alone():
-    module = OmegaGCN(4, 8, 3, depth=2)
+    module = MODEL.make(Size(4, 3), run(MODEL, width=8))
     assert torch.equal(module.omega, torch.ones(2, 8))
     for lin in module.layers:
         torch.testing.assert_close(lin.weight.detach(), torch.eye(8), rtol=0, atol=2e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,7 @@ def step(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("spmm", "messages"),
         ("activate_backward", "bias, dropout, GELU, residual"),
         ("layer_norm", "norms"),
+        ("batch_moments", "norms"),
         ("score_nodes_backward", "scores of nodes"),
         ("adamw", "AdamW"),
         ("sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize32x32x8", "matrix products"),
@@ -60,6 +62,24 @@ def test_the_table_says_what_is_left_between_kernels(step):
     assert lines[-1].startswith("| minesweeper | PD-GAT | bfloat16 | 2 | 0.5 | 1 | 0 |")
     assert lines[-1].endswith("| 0.5 | 7 |")
     assert len(lines) == 5
+
+
+def test_pd_net_stands_beside_its_floor(step, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["step.py", "--models", "pd-net", "--graphs", "minesweeper"])
+    (case,) = step.cases(step.read_options())
+    assert (case.depth, case.rounds, case.width) == (2, 20, 64)
+    least = step.floor(case, 10)
+    state = 10 * 64 * step.RUNS
+    assert least == {"bytes": 40 * 29 * state * 2, "products": 40 * 8 * state * 64}
+    row = asdict(case) | {
+        "machine": "a machine",
+        "seconds": 0.003,
+        "kinds": step.by_kind([("batch_norm_backward", 1.0, 5)]),
+        "floor": least | {"copy": least["bytes"] / 2e-3, "product": least["products"] / 1e-3},
+    }
+    *_, last = step.table([row]).splitlines()
+    assert last.startswith("PD-Net, 2 layers × 20 rounds, minesweeper, bfloat16: 3 ms, 1.5 times")
+    assert last.endswith("the floor of 2 ms (bytes 2, products 1).")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

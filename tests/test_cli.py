@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import pdgnn
+from commands import refused, run
 from filing import npz
 from pdgnn import Graph, rewire
-from pdgnn.cli import app
 from pdgnn.io import read_graph_file
 
 PATH = "source,target\n0,1\n1,2\n2,3\n3,4\n"
@@ -30,22 +26,6 @@ def here(tmp_path, monkeypatch):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     Path("path.csv").write_text(PATH)
     Path("named.csv").write_text(NAMED)
-
-
-def run(*words: str, code: int = 0):
-    """Run the command and check its exit code; an unexpected exception is raised."""
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result
-
-
-def refused(*words: str, message: str) -> None:
-    """The command must fail with one line on stderr that has `message`, and nothing on stdout."""
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
 
 
 def files() -> set[str]:
@@ -341,78 +321,3 @@ def test_a_bug_is_not_hidden(monkeypatch):
     monkeypatch.setattr("pdgnn.spectrum.eigenpairs", fail)
     with pytest.raises(ZeroDivisionError):
         run("rewire", "path.csv", "-o", "a.csv", code=1)
-
-
-# From here on through a process of its own: real streams, real signals, real exit codes.
-
-
-def process(*words: str, **options) -> subprocess.Popen:
-    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning:pdgnn"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, *words], env=env, text=True, **pipes | options)
-
-
-def test_an_error_leaves_exit_code_2_and_no_traceback():
-    running = process("-m", "pdgnn", "inspect", "gone.csv")
-    assert running.communicate(timeout=600) == (
-        "",
-        "error: gone.csv: there is no such file; check the path\n",
-    )
-    assert running.returncode == 2
-
-
-def test_a_reader_that_has_had_enough_is_no_error():
-    running = process("-m", "pdgnn", "inspect", "path.csv")
-    running.stdout.close()  # before anything is written, as `head -0` does
-    err = running.stderr.read()
-    running.stderr.close()
-    assert (running.wait(timeout=600), err) == (141, "")
-
-
-SLOW = """
-import sys
-import pdgnn.io.write
-def slow(source, file):
-    file.write(b"source,tar"); file.flush()
-    print("writing", flush=True)
-    sys.stdin.read()  # until there was a signal
-pdgnn.io.write.WRITERS[".csv"] = slow
-from pdgnn.cli import main
-sys.argv = ["pdgnn", "rewire", "path.csv", "-o", "out.csv", "--force"]
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "code", "said"),
-    [(signal.SIGINT, 130, "stopped\n"), (signal.SIGTERM, 143, "")],
-)
-def test_a_signal_half_way_leaves_nothing_behind(number, code, said):
-    Path("out.csv").write_text("old")
-    running = process("-c", SLOW, stdin=subprocess.PIPE)
-    assert running.stdout.readline() == "writing\n"
-    assert len(files()) == 2
-    running.send_signal(number)
-    _, err = running.communicate(timeout=600)
-    assert (running.returncode, err) == (code, said)
-    assert files() == {"out.csv"}
-    assert Path("out.csv").read_text() == "old"
-
-
-def test_a_person_who_watches_sees_what_is_being_done_and_stdout_stays_pure():
-    master, terminal = os.openpty()
-    running = process("-m", "pdgnn", "inspect", "path.csv", "--json", stderr=terminal)
-    os.close(terminal)
-    shown = b""
-    try:
-        while part := os.read(master, 4096):
-            shown += part
-    except OSError:  # how a pseudo-terminal ends
-        pass
-    out, _ = running.communicate(timeout=600)
-    os.close(master)
-    assert running.returncode == 0
-    assert json.loads(out)["nodes"] == 5
-    # a small graph is done before every step has been shown
-    steps = ("reading path.csv", "homophily", "eigenvalues", "rewiring")
-    assert any(step in shown.decode() for step in steps)

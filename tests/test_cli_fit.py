@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from pdgnn.cli import app
+import commands
+from commands import run
 from pdgnn.estimator.classifier import PDClassifier
 
 N = 60
@@ -37,19 +37,10 @@ def ring(path: str, ids: list[str]) -> None:
     Path(path).write_text("source,target\n" + "".join(f"{i},{j}\n" for i, j in pairs))
 
 
-def run(*words: str, code: int = 0):
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result
-
-
 def refused(*words: str, message: str) -> None:
+    """The command must fail as it should, and leave all files as they are."""
     before = sorted(map(str, Path().rglob("*")))
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
+    commands.refused(*words, message=message)
     assert sorted(map(str, Path().rglob("*"))) == before
 
 

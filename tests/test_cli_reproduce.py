@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
+import commands
 import pdgnn
-from pdgnn.cli import app
 from pdgnn.experiments import figure1
 from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.store import read_runs
@@ -17,18 +17,13 @@ TINY = figure1.Plan(
     num_nodes=60, homophily=(0.0, 0.5), gammas=(0.0, 1.0), graphs=2, steps=2, width=8
 )
 RUNS = len(figure1.figure1_specs(TINY))
+run = partial(commands.run, "reproduce", "figure1", "--quick", columns=80)
 
 
 @pytest.fixture(autouse=True)
 def _tiny(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(figure1, "QUICK", TINY)
-
-
-def run(*words: str, code: int = 0):
-    result = CliRunner().invoke(app, ["reproduce", "figure1", "--quick", *words])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def rows(folder) -> list[dict]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
-from pdgnn.cli import app
+import commands
 from pdgnn.cli.own_models import split_models
 from pdgnn.experiments.catalog import EXPERIMENTS
 from pdgnn.experiments.request import known_labels
@@ -33,6 +33,7 @@ class Net(torch.nn.Module):
 mine = Model(build=lambda size, spec: Net(size.in_channels, size.out_channels), uses=["depth"])
 number = 3
 """
+run = partial(commands.run, "reproduce", columns=160)
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +45,6 @@ def _here(tmp_path, monkeypatch):
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "json.py").write_text(OWN)
     (tmp_path / "a-b.py").write_text(OWN)
-
-
-def run(*words: str, code: int = 0):
-    result = CliRunner().invoke(app, ["reproduce", *words], env={"COLUMNS": "160"})
-    assert result.exit_code == code, result.output
-    return result
 
 
 def count(file) -> int:

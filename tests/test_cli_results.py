@@ -9,12 +9,12 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from pdgnn.cli import app
+import commands
 from pdgnn.report.runs import count_line, flat_runs, newest_last
 from pdgnn.training import RunResult, RunSpec
 from pdgnn.training.store import Store, StoredRun, read_runs
@@ -22,30 +22,14 @@ from pdgnn.training.store import Store, StoredRun, read_runs
 LAPTOP = {"machine": "2 cores", "command": "pdgnn train cora", "device": "cpu"}
 SERVER = {"machine": "16 cores, a GPU", "command": "pdgnn reproduce table2", "device": "cuda"}
 BASE = RunSpec(dataset="cora", model="pd-gat")
+run = partial(commands.run, "results", columns=160)
+refused = partial(commands.refused, "results", columns=160)
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-
-def run(*words: str, code: int = 0):
-    """Run the command and check its exit code; an unexpected exception is raised."""
-    result = CliRunner(env={"COLUMNS": "160"}).invoke(
-        app, ["results", *words], catch_exceptions=False
-    )
-    assert result.exit_code == code, result.output
-    return result
-
-
-def refused(*words: str, message: str) -> None:
-    """The command must fail with one line on stderr that has `message`, and nothing on stdout."""
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
 
 
 def results(test: float, *, spec: RunSpec = BASE, splits=(0, 1), **fields) -> list[RunResult]:

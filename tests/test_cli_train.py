@@ -5,20 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
-import signal
 import statistics
-import subprocess
-import sys
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+import commands
 from filing import npz
-from pdgnn.cli import app
 from pdgnn.models import MODELS
 from pdgnn.report.training import METRIC_NAMES
 from pdgnn.training import RunSpec, Task, loop, train
@@ -26,9 +22,9 @@ from pdgnn.training.checkpoint import RunFolder
 from pdgnn.training.group import Group
 
 BOARD = "minesweeper-generated:size=6,seed=1"
-LIMIT = 600
-"""Seconds after which a process that should end is taken for one that never does."""
 SMALL = ("--width", "8", "--heads", "2", "--depth", "1", "--steps", "4", "--lr", "0.01")
+run = partial(commands.run, "train", columns=120)
+refused = partial(commands.refused, "train", columns=120)
 
 
 @pytest.fixture(autouse=True)
@@ -37,24 +33,6 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("pdgnn.cli.progress.LINE_SECONDS", math.inf)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-
-def run(*words: str, code: int = 0):
-    """Run the command and check its exit code; an unexpected exception is raised."""
-    result = CliRunner(env={"COLUMNS": "120"}).invoke(
-        app, ["train", *words], catch_exceptions=False
-    )
-    assert result.exit_code == code, result.output
-    return result
-
-
-def refused(*words: str, message: str) -> None:
-    """The command must fail with one line on stderr that has `message`, and nothing on stdout."""
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
 
 
 def files() -> set[str]:
@@ -359,77 +337,6 @@ def test_wrong_usage_exits_with_2():
     assert "pdgnn train minesweeper -m pd-gat,gat" in run("--help").stdout
 
 
-# From here on through a process of its own: real streams, real signals, real exit codes.
-
-
-def process(*words: str, **options) -> subprocess.Popen:
-    env = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, *words], env=env, text=True, **pipes | options)
-
-
-TOLD = """
-import math, sys
-from pdgnn.cli import progress
-from pdgnn.training import loop
-progress.LINE_SECONDS = math.inf
-look, looks = loop.Watch.look, []
-def told(self):
-    looks.append(1)
-    if len(looks) == 4:
-        print("training", flush=True)
-        sys.stdin.read()  # until there was a signal
-    return look(self)
-loop.Watch.look, loop.LOOK_SECONDS = told, 0.0
-from pdgnn.cli import main
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "code", "said"),
-    [
-        (
-            signal.SIGINT,
-            130,
-            "stopped; what is done is in runs; run the same command again to go on\n",
-        ),
-        (signal.SIGTERM, 143, ""),
-    ],
-)
-def test_a_signal_half_way_leaves_a_state_to_go_on_from(number, code, said):
-    words = ("train", BOARD, *SMALL[:6], "--steps", "9", "--splits", "0", "--folder", "runs")
-    running = process("-c", TOLD, *words, stdin=subprocess.PIPE)
-    assert running.stdout.readline() == "training\n"
-    running.send_signal(number)
-    out, err = running.communicate(timeout=LIMIT)
-    assert (running.returncode, out, err) == (code, "", said)
-    key = spec(steps=9, lr=3e-5).key
-    assert int(RunFolder("runs").states([key])[key]["step"]) == 4  # looks at 0 to 3, a step more
-    assert not list(Path("runs").glob(".pdgnn-*"))
-
-
-def test_a_person_who_watches_sees_how_far_it_is_and_stdout_stays_pure():
-    master, terminal = os.openpty()
-    words = (*SMALL[:6], "--steps", "300", "--splits", "0,1", "--json")
-    running = process("-m", "pdgnn", "train", BOARD, *words, stderr=terminal)
-    os.close(terminal)
-    shown = b""
-    try:
-        while part := os.read(master, 4096):
-            shown += part
-    except OSError:  # how a pseudo-terminal ends
-        pass
-    out, _ = running.communicate(timeout=LIMIT)
-    os.close(master)
-    assert running.returncode == 0
-    assert len(json.loads(out)["rows"][0]["runs"]) == 2
-    text = shown.decode()
-    assert "1/2 runs, PD-GAT at step " in text
-    assert "best val " in text
-    assert " left" in text
-
-
 def test_without_a_terminal_a_line_is_said_now_and_then(monkeypatch):
     monkeypatch.setattr("pdgnn.cli.progress.LINE_SECONDS", 0.0)
     monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)
@@ -438,10 +345,3 @@ def test_without_a_terminal_a_line_is_said_now_and_then(monkeypatch):
     assert said[0] == "0/2 runs, GCN at step 0/4"
     assert said[9].startswith("1/2 runs, GCN at step 4/4, best val ")
     assert said[9].endswith(" so far, 0:00 left")
-
-
-def test_help_does_not_wait_for_torch():
-    code = (
-        "import sys, pdgnn.cli; sys.exit('torch' in sys.modules or 'rich.progress' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

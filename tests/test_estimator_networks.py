@@ -35,6 +35,8 @@ def trained(task: Task, **changed) -> tuple[NetworkModel, torch.Tensor]:
         {"model": "pd-gcn", "alpha": 0.2, "gamma": 0.4},
         {"model": "pd-gat-sep", "gamma": 0.4},
         {"model": "pd-gat-sep", "gamma": 0.4, "rewired": True},
+        {"model": "pd-net", "alpha": 0.0, "options": {"rounds": 3, "inject": True}},
+        {"model": "pd-net", "options": {"learned": True, "running": True}},
     ],
 )
 def test_the_probabilities_are_those_of_training(task, changed):

@@ -41,7 +41,7 @@ def copy(folder, tmp_path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "model", ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "gcn"]
+    "model", ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "pd-net", "gcn"]
 )
 def test_every_kind_of_member_comes_back(model, data, tmp_path):
     clf = PDClassifier(model=model, minutes=0.05).fit(data)

@@ -126,7 +126,7 @@ def test_nothing_is_solved_where_it_is_not_used(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("solved")
 
-    for place in ("models", "nn.interface"):
+    for place in ("nn.inputs", "nn.interface"):
         monkeypatch.setattr(f"pdgnn.{place}.first_eigenvector", refuse)
     g = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
     for name in OWN:

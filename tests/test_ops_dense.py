@@ -7,7 +7,15 @@ import pytest
 import torch
 
 from ops_cases import Case, device, every_backend
-from pdgnn.ops import activate, dropout, layer_norm, reference, score_nodes, use_backend
+from pdgnn.ops import (
+    activate,
+    batch_norm,
+    dropout,
+    layer_norm,
+    reference,
+    score_nodes,
+    use_backend,
+)
 from pdgnn.ops.backends import kernels_for
 
 
@@ -93,6 +101,62 @@ def test_layer_norm_is_that_of_torch(backend, rows, width):
     assert torch.equal(same, given[0])
     want = torch.autograd.grad((want * g + given[0] * x).sum(), given)
     torch.testing.assert_close(got, want, atol=1e-11, rtol=0)
+
+
+@every_backend
+@pytest.mark.parametrize(("p", "parts"), [(None, 1), (0.0, 3), (0.4, 1), (0.4, 2)])
+@pytest.mark.parametrize(("rows", "width"), [(3, 5), (130, 33), (300, 16), (2, 700)])
+def test_batch_norm_is_that_of_torch(backend, rows, width, p, parts):
+    """Of a sum of parts, then ReLU, then dropout; three runs at once, with their gradients."""
+    where, rng = device(backend), torch.Generator().manual_seed(0)
+    x, weight, bias, g = (
+        torch.randn(3, *size, dtype=torch.float64, generator=rng).to(where)
+        for size in ((rows, width), (width,), (width,), (rows, width))
+    )
+    more = [t * x for t in range(1, parts)]
+    given = [t.requires_grad_() for t in (3 * x + 5, weight, bias, *more)]
+    state = [torch.tensor([1, 2**40, 3]).to(where), torch.tensor([4, 5, 6]).to(where)]
+    rates = torch.full((3,), 0.0 if p is None else p, device=where)
+
+    def one(rate, seed, step, x, weight, bias, *more):
+        drawn = None if p is None else (rate, seed, step, 7)
+        return batch_norm(x, weight, bias, added=more, eps=1e-3, dropout=drawn)
+
+    with use_backend(backend):
+        y, mean, var = torch.vmap(one)(rates, *state, *given)
+        got = torch.autograd.grad((y * g).sum(), given)
+    want, total = [], sum(given[3:], given[0])
+    for r in range(3):
+        own = (total[r], None, None, given[1][r], given[2][r])
+        normed = torch.nn.functional.batch_norm(*own, training=True, eps=1e-3).relu()
+        want.append(dropout(normed, rates[r], state[0][r], state[1][r], layer=7))
+    torch.testing.assert_close(y, torch.stack(want), atol=1e-11, rtol=0)
+    torch.testing.assert_close(mean, total.mean(dim=1))
+    torch.testing.assert_close(var, total.var(dim=1, correction=0))
+    want = torch.autograd.grad((torch.stack(want) * g).sum(), given)
+    torch.testing.assert_close(got, want, atol=1e-10, rtol=0)
+
+
+@every_backend
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_batch_norm_of_narrow_numbers_is_near_that_of_wide_ones(backend, dtype):
+    where, rng = device(backend), torch.Generator().manual_seed(0)
+    x, weight, bias, g = (
+        torch.randn(size, generator=rng).to(where, dtype)
+        for size in ((500, 24), (24,), (24,), (500, 24))
+    )
+    found = []
+    with use_backend(backend):
+        for kind in (dtype, torch.float64):
+            given = [t.to(kind).requires_grad_() for t in (x + 30, weight, bias)]
+            y, mean, var = batch_norm(*given, added=[given[0].detach()])
+            assert y.dtype == kind
+            assert mean.dtype == var.dtype == torch.promote_types(kind, torch.float32)
+            found.append([y, mean, var, *torch.autograd.grad((y * g).sum(), given)])
+    near = 1e-4 if dtype == torch.float32 else 0.05
+    for narrow, wide in zip(*found, strict=True):
+        scale = max(1.0, wide.abs().max().item())
+        torch.testing.assert_close(narrow.double() / scale, wide / scale, atol=near, rtol=0)
 
 
 @every_backend

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from pdgnn.models import MODELS
-from pdgnn.training import Model, Task
+from pdgnn.training import Model, RunSpec, Task
 from pdgnn.training import cost as costs
 from pdgnn.training.cost import begin_seconds, runs_at_once, step_seconds
+from pdgnn.training.spec import resolved
 from runs import OWN, TASKS, spec
 
 RING = TASKS["ring"]  # 30 nodes, 40 edges, 4 features, 3 classes
@@ -68,12 +69,58 @@ def test_a_larger_module_takes_longer(model, field):
     assert step_seconds(larger, RING) > step_seconds(run, RING)
 
 
+def test_rounds_of_pd_net_take_as_long_as_so_many_layers():
+    def run(**fields) -> RunSpec:
+        return resolved(spec(model="pd-net", **{"depth": 2, **fields}), MODELS["pd-net"])
+
+    once, often, deep = (
+        step_seconds(one, RING) for one in (run(), run(options={"rounds": 10}), run(depth=20))
+    )
+    assert often == pytest.approx(deep, rel=0.05)
+    assert often > 5 * once
+    attends = run(options={"attention": True})
+    assert step_seconds(attends, RING) > once
+    assert begin_seconds(attends, RING) > begin_seconds(run(), RING) == 0
+
+
 def test_a_model_of_ones_own_counts_as_the_heaviest_kind():
     mine = {"mine": Model(build=MODELS["gcn"].build, inputs=MODELS["gcn"].inputs)}
     own = step_seconds(spec(model="mine"), RING, models=mine)
     assert own > step_seconds(spec(model="gcn"), RING)
     lazy = {"mine": Model(build=lambda size, spec: nn.LazyLinear(size.out_channels))}
     assert step_seconds(spec(model="mine", width=8), RING, models=lazy) > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "options"), [("linkx", {}), ("glognn", {}), ("pgso-gcn", {"node_loops": True})]
+)
+def test_what_every_node_has_of_its_own_is_no_dense_product(model, options, monkeypatch):
+    """W_A of LINKX has a row for each node, of which a node sums those of its neighbours."""
+    told = spec(dataset="ring", model=model, depth=2, width=8, options=options)
+    run = resolved(told, MODELS[model])
+    module = MODELS[model].make(RING.size, run)
+    own = sum(p.numel() for p in module.parameters() if 30 in p.shape)
+    assert own in (30, 30 * 8)
+    rest = sum(p.numel() for p in module.parameters()) - own
+    for name in ("LAYER", "MESSAGES", "MESSAGE", "CHANNEL"):
+        monkeypatch.setattr(costs, name, 0.0)
+    monkeypatch.setattr(costs, "PRODUCT", 1.0)
+    assert step_seconds(run, RING) == 30 * rest
+    as_wide = replace(run, width=30)  # a Linear may be of this shape too, and is not left out
+    assert step_seconds(as_wide, RING) > 30 * 4 * 30
+
+
+def test_a_width_that_a_model_does_not_have_does_not_count(monkeypatch):
+    """JacobiConv has as many channels as classes: Linear(4, 3), ten η and eleven θ of each."""
+    told = spec(dataset="ring", model="jacobiconv", width=costs.AT_ONCE_CHANNELS)
+    run = replace(resolved(told, MODELS["jacobiconv"]), width=told.width)
+    for name in ("LAYER", "MESSAGES", "CHANNEL"):
+        monkeypatch.setattr(costs, name, 0.0)
+    monkeypatch.setattr(costs, "PRODUCT", 1.0)
+    monkeypatch.setattr(costs, "MESSAGE", 1.0)
+    parameters = (4 * 3 + 3) + 10 + 11 * 3
+    assert step_seconds(run, RING) == 30 * parameters + (2 * 40 + 30) * 3 * run.depth
+    assert runs_at_once(run, RING, 10) == 10
 
 
 def test_a_gpu_is_faster_on_large_graphs_and_takes_longer_to_begin():

@@ -21,7 +21,7 @@ def curves(specs, **options):
     return [r.curves for r in train(specs, tasks=TASKS, curves=True, **options)]
 
 
-@pytest.mark.parametrize("model", OWN)
+@pytest.mark.parametrize("model", [*OWN, "pd-net"])
 def test_a_captured_group_trains_as_the_cpu_does(model):
     specs = [
         spec(
@@ -87,7 +87,7 @@ def test_other_precisions_are_close(precision):
 
 
 @pytest.mark.parametrize("capture", [True, False])
-@pytest.mark.parametrize("model", ["mlp", "pd-gcn", "pd-gat-sep", "gt", "plain-pd-gat"])
+@pytest.mark.parametrize("model", ["mlp", "pd-gcn", "pd-gat-sep", "pd-net", "gt", "plain-pd-gat"])
 def test_layers_computed_again_give_the_same_numbers(model, capture):
     specs = [
         spec(model=model, precision="float64", depth=3, split=i, seed=i, gamma=0.5, dropout=0.3)

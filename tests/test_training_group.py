@@ -16,8 +16,7 @@ from torch.utils._pytree import tree_leaves
 from pdgnn.models import MODELS
 from pdgnn.ops import reference, use_backend
 from pdgnn.training import PRECISIONS, RunSpec
-from pdgnn.training.group import Group, dtype_of, matmul_precision
-from pdgnn.training.inputs import InputCache
+from pdgnn.training.group import Group, matmul_precision
 from pdgnn.training.metrics import scores
 from pdgnn.training.optimizer import Optimizer, parameter_groups
 from pdgnn.training.spec import resolved
@@ -30,20 +29,10 @@ from pdgnn.training.state import (
     views,
 )
 from pdgnn.training.traced import traced
-from runs import OWN, TASKS, build, prepare, spec
+from runs import OWN, TASKS, build, group, prepare, spec
 
-CPU = torch.device("cpu")
 MOST = 77
 GO_ON = ("mean", "square", "seconds", "buffers.")  # unused, when a run has ended
-
-
-def group(*specs: RunSpec, **options) -> Group:
-    """A group of these runs, each with the inputs of its own α and γ."""
-    model, task = MODELS[specs[0].model], TASKS[specs[0].dataset]
-    runs = [resolved(run, model) for run in specs]
-    cache = InputCache(TASKS, {})
-    inputs = [cache.get(run, dtype_of(run)) for run in runs]
-    return Group(runs, model, task, inputs, device=CPU, **options)
 
 
 def trained(*specs: RunSpec, steps: int = 4, **options) -> Group:
@@ -63,7 +52,7 @@ def mixed(model: str, **options) -> list[RunSpec]:
     ]
 
 
-@pytest.mark.parametrize("model", OWN)
+@pytest.mark.parametrize("model", [*OWN, "pd-net"])
 def test_many_runs_are_as_many_single_ones(model):
     runs = mixed(model, dataset="ring" if model.startswith("p") else "board")
     together = trained(*runs, curves=True)
@@ -152,8 +141,8 @@ def test_the_optimizer_is_that_of_torch(coupled):
     theirs = []
     for i, mine in enumerate(leaves):
         groups = []
-        for p, (group, _) in zip(mine, parts, strict=True):
-            lr, decay = rates[group, :, i].tolist()
+        for p, (number, _) in zip(mine, parts, strict=True):
+            lr, decay = rates[number, :, i].tolist()
             groups.append({"params": [p], "lr": lr, "weight_decay": decay})
         theirs.append(kind(groups))
     stepped(ours, state, theirs, parts=parts, running=running)
@@ -163,6 +152,21 @@ def test_the_optimizer_is_that_of_torch(coupled):
     ours.step([(0, torch.ones(2, 7, dtype=torch.float64))], torch.tensor([False, True]))
     assert torch.equal(state.parameters[0], before[0])
     assert not torch.equal(state.parameters[1], before[1])
+
+
+def test_runs_of_both_kinds_of_decay_take_their_steps_together():
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(2, 5, generator=generator, dtype=torch.float64)
+    rates = torch.tensor([[[0.1, 0.02], [0.5, 0.9]]], dtype=torch.float64)  # [G, 2, R]
+    state, running = RunState.new(start.clone()), torch.tensor([True, True])
+    ours, theirs, leaves = Optimizer(state, rates, coupled=[False, True]), [], []
+    for i, kind in enumerate((torch.optim.AdamW, torch.optim.Adam)):
+        leaves.append([start[i].clone().requires_grad_()])
+        lr, decay = rates[0, :, i].tolist()
+        theirs.append(kind(leaves[i], lr=lr, weight_decay=decay))
+    stepped(ours, state, theirs, parts=[(0, slice(0, 5))], running=running)
+    expected = torch.stack([mine[0] for mine in leaves]).detach()
+    torch.testing.assert_close(state.parameters, expected, rtol=1e-12, atol=0)
 
 
 def test_a_parameter_is_of_the_group_with_the_longest_beginning_of_its_name():
@@ -347,7 +351,7 @@ def test_layers_are_computed_again_in_every_precision(precision):
     same_state(trained(run), trained(run, recompute=True))
 
 
-@pytest.mark.parametrize("model", ["mlp", "pd-gcn", "pd-gat-sep", "gt", "plain-pd-gat"])
+@pytest.mark.parametrize("model", ["mlp", "pd-gcn", "pd-gat-sep", "pd-net", "gt", "plain-pd-gat"])
 def test_layers_of_many_runs_are_computed_again_at_once(model):
     runs = mixed(model, dataset="board")
     made, again = trained(*runs, curves=True), trained(*runs, curves=True, recompute=True)

@@ -11,44 +11,15 @@ from safetensors.torch import load_file
 from sklearn.metrics import roc_auc_score
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
-from torch_geometric.nn import BatchNorm, GATConv, GCNConv
+from torch_geometric.nn import GCNConv
 
+from own_models import CPU, TASKS, Net, gcn_only, net, spec
 from pdgnn import InputError
 from pdgnn.nn import Dropout
-from pdgnn.training import Model, Option, RunSpec, Task, summarize, to_arrow, train
+from pdgnn.training import Model, Option, Task, summarize, to_arrow, train
 from pdgnn.training.constants import Constants
 from pdgnn.training.group import Group
 from runs import StopError, board, three_classes
-
-TASKS = {"board": board(), "ring": three_classes()}
-CPU = torch.device("cpu")
-
-
-class Net(nn.Module):
-    """An ordinary PyG model."""
-
-    def __init__(self, size, spec, dropout=nn.Dropout, **options) -> None:
-        super().__init__()
-        self.first = GCNConv(size.in_channels, spec.width)
-        self.norm = BatchNorm(spec.width)
-        self.more = nn.ModuleList(GATConv(spec.width, spec.width) for _ in range(spec.options["k"]))
-        self.dropout = dropout(spec.dropout)
-        self.last = nn.Linear(spec.width, size.out_channels)
-
-    def forward(self, x, edge_index):
-        x = self.dropout(self.norm(self.first(x, edge_index)).relu())
-        for conv in self.more:
-            x = self.dropout(conv(x, edge_index).relu())
-        return self.last(x)
-
-
-def net(**options) -> Model:
-    return Model(build=Net, options={"k": 1}, **options)
-
-
-def spec(**fields) -> RunSpec:
-    small = {"dataset": "board", "model": "mine", "width": 8, "lr": 0.02, "steps": 5}
-    return RunSpec(**{**small, **fields})
 
 
 def go(specs, model=None, **options):
@@ -159,105 +130,6 @@ def test_options_that_are_values_train_together(monkeypatch):
     for a, b in zip(alone, many, strict=True):
         np.testing.assert_allclose(a.curves, b.curves, rtol=1e-6)
     assert len({r.curves[2, 0] for r in many}) == 3
-
-
-def gcn_only(size, run) -> nn.Module:
-    class Simple(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lin = nn.Linear(size.in_channels, 4)
-            self.gate = nn.Linear(4, size.out_channels)
-
-        def forward(self, x, edge_index):
-            h = self.lin(x).tanh()
-            return {"logits": self.gate(h), "hidden": h}
-
-    return Simple()
-
-
-def by_hand(run: RunSpec, task: Task, loss, optimizer) -> torch.Tensor:
-    """The parameters after the run by torch's own optimizer."""
-    module = Model(build=gcn_only).make(task.size, run).double()
-    steps = optimizer(module)
-    for step in range(1, run.steps + 1):
-        steps.zero_grad()
-        outputs = module(task.x.double(), task.graph.edge_index)
-        train_mask = task.masks[run.split, 0]
-        loss(outputs, task.y.clamp(min=0), train_mask, torch.tensor(step)).backward()
-        steps.step()
-    return torch.cat([p.detach().flatten() for p in module.parameters()])
-
-
-def final(run: RunSpec, model: Model, task: Task, runs: int) -> torch.Tensor:
-    """The parameters after the run, trained in a group of so many."""
-    from pdgnn.training.spec import resolved
-
-    plain = resolved(run, model)
-    inputs = model.prepare(task.graph, task.x, plain)
-    made = Group([plain] * runs, model, task, [inputs] * runs, device=CPU)
-    for _ in range(run.steps):
-        made.train_step()
-    return torch.cat([t[-1].flatten() for t in made._parameters.by_name.values()]).detach()
-
-
-def phases(outputs, target, train_mask, step):
-    """First the hidden values are made small, then the classes are learned."""
-    each = F.cross_entropy(outputs["logits"], target, reduction="none")
-    learned = (each * train_mask).sum() / train_mask.sum()
-    return torch.where(step <= 2, outputs["hidden"].square().mean(), learned)
-
-
-@pytest.mark.parametrize("runs", [1, 3])
-def test_a_loss_of_ones_own_may_use_other_outputs_and_the_step(runs):
-    run = spec(dataset="ring", precision="float64", weight_decay=0.1)
-    found = final(run, Model(build=gcn_only, loss=phases), three_classes(), runs)
-    adamw = lambda m: torch.optim.AdamW(m.parameters(), lr=run.lr, weight_decay=0.1)  # noqa: E731
-    torch.testing.assert_close(
-        found, by_hand(run, three_classes(), phases, adamw), rtol=1e-9, atol=0
-    )
-
-
-@pytest.mark.parametrize("runs", [1, 2])
-@pytest.mark.parametrize("kind", ["adam", "adamw"])
-def test_groups_and_optimizers_are_those_of_torch(kind, runs):
-    run = spec(dataset="ring", precision="float64", weight_decay=0.1)
-    groups = {"gate": {"lr": 0.3, "weight_decay": 0.0}, "lin.bias": {"weight_decay": 0.5}}
-    model = Model(build=gcn_only, loss=phases, groups=groups, optimizer=kind)
-
-    def optimizer(module):
-        own = [
-            {"params": [module.lin.weight]},
-            {"params": [module.lin.bias], "weight_decay": 0.5},
-            {"params": list(module.gate.parameters()), "lr": 0.3, "weight_decay": 0.0},
-        ]
-        made = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
-        return made(own, lr=run.lr, weight_decay=0.1)
-
-    found = final(run, model, three_classes(), runs)
-    expected = by_hand(run, three_classes(), phases, optimizer)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_class_weights_reach_the_usual_loss_and_one_of_ones_own():
-    weights = [0.0, 2.0, 0.5]
-    ring = three_classes()
-    task = Task.from_arrays(ring.graph, ring.x, ring.y, ring.masks, class_weights=weights)
-    run = spec(dataset="ring", precision="float64")
-
-    def usual(outputs, target, train_mask, step):
-        weight = torch.tensor(weights, dtype=torch.float64)
-        return F.cross_entropy(outputs["logits"][train_mask], target[train_mask], weight=weight)
-
-    def own(outputs, target, train, step, weight):
-        each = F.cross_entropy(outputs["logits"], target, reduction="none", weight=weight)
-        return (each * train).sum() / (weight[target] * train).sum()
-
-    adamw = lambda m: torch.optim.AdamW(m.parameters(), lr=run.lr, weight_decay=0.0)  # noqa: E731
-    expected = by_hand(run, task, usual, adamw)
-    for loss in (None, own):
-        for runs in (1, 2):
-            found = final(run, Model(build=gcn_only, loss=loss), task, runs)
-            torch.testing.assert_close(found, expected, rtol=1e-8, atol=0)
 
 
 def test_inputs_are_made_once_for_runs_that_share_them_and_may_depend_on_labels():

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from own_models import TASKS, Net, gcn_only, net, phases, spec
 from pdgnn.training import Model, loop, train
-from test_training_own import TASKS, Net, gcn_only, net, phases, spec
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 

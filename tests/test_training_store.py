@@ -14,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import keeping
 from children import Child
+from keeping import RUNS
 from pdgnn import InputError
 from pdgnn.training import RunResult, RunSpec, to_arrow
 from pdgnn.training import database as files
 from pdgnn.training.store import Store, StoredRun, export_parquet, read_runs
 from runs import spec
 
-RUNS = [spec(seed=i, steps=20) for i in range(3)]
 DATA = {"board": "1f", "ring": "2f"}
 CURVES = np.arange(18, dtype=np.float32).reshape(6, 3)
 
@@ -53,12 +54,7 @@ def file(tmp_path) -> Path:
 def refused(call, path: Path, message: str) -> None:
     """The call must fail in one line, and leave the file as it is, byte for byte."""
     before = path.read_bytes() if path.is_file() else None
-    with pytest.raises(InputError) as caught:
-        call()
-    said = str(caught.value)
-    assert str(path) in said
-    assert message in said
-    assert "\n" not in said
+    keeping.refused(call, path, message)
     assert before == (path.read_bytes() if path.is_file() else None)
     left = [p.name for p in path.parent.glob(f"{path.name}-*")]
     assert left == []

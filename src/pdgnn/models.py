@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
@@ -30,15 +30,18 @@ from pdgnn.baselines import (
     pgso_gcn,
     wgcn,
 )
-from pdgnn.errors import InputError
+from pdgnn.baselines.parts import one_of, whole
+from pdgnn.errors import InputError, check_number
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import Backbone, BlockFactory
 from pdgnn.nn.blocks import AggregateBlock, AttendBlock, DotBlock, FeedForwardBlock
 from pdgnn.nn.checks import check_heads
-from pdgnn.nn.inputs import EDGE_DIM, Weight, graph_inputs
+from pdgnn.nn.inputs import EDGE_DIM, Weight, direction_phi, graph_inputs
 from pdgnn.nn.interface import USABLE, Model, Option, Scalar, Size, seeded
+from pdgnn.nn.pd_layer import NORMS
+from pdgnn.nn.pd_net import PDNet, check_parts
 from pdgnn.nn.plain import Plain, PlainAggregate, PlainAttend, PlainFactory, PlainLinear
-from pdgnn.spectrum import first_eigenvector
+from pdgnn.nn.scopes import AGGREGATIONS, Scope, check_scopes, net_inputs, parse_scopes
 
 if TYPE_CHECKING:
     from pdgnn.training.spec import RunSpec
@@ -97,11 +100,7 @@ def _inputs(
     weight: Weight | None = None,
     features: bool = False,
 ) -> dict[str, Any]:
-    phi = None
-    if features:
-        phi = getattr(graph, "phi", None)  # a rewired graph has that of the graph before
-        if phi is None:
-            phi = first_eigenvector(graph, alpha=spec.alpha, gamma=spec.gamma)
+    phi = direction_phi(graph, spec.alpha, spec.gamma) if features else None
     scope = (spec.alpha, spec.gamma) if weight == "diffusion" else (1.0, 1.0)
     return graph_inputs(graph, loops=loops, weight=weight, scope=scope, phi=phi)
 
@@ -150,6 +149,100 @@ def _flat(name: str, layer: PlainFactory, **asked: Any) -> Model:
     return _own(name, partial(_build, kind=Plain, layer=layer), **asked)
 
 
+def _net_scopes(spec: RunSpec) -> tuple[Scope, ...]:
+    """The scope of the run, and those beside it."""
+    return (spec.alpha, spec.gamma), *parse_scopes(str(spec.options["scopes"]))
+
+
+def _build_net(size: Size, spec: RunSpec) -> nn.Module:
+    own = {n: v for n, v in spec.options.items() if n not in ("scopes", "scope_lr", "optimizer")}
+    return PDNet(
+        size.in_channels,
+        spec.width,
+        size.out_channels,
+        depth=spec.depth,
+        scopes=_net_scopes(spec),
+        dropout=spec.dropout,
+        heads=spec.heads,
+        seed=spec.seed,
+        **cast(dict[str, Any], own),
+    )
+
+
+def _net_inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, Any]:
+    names = ("aggregation", "attention", "eigenvectors", "learned")
+    asked = cast(dict[str, Any], {name: spec.options[name] for name in names})
+    fixed = asked["aggregation"] == "pd" and not asked["learned"]
+    scoped = fixed or asked["attention"] or asked["eigenvectors"]  # else no run's own is read
+    return net_inputs(graph, _net_scopes(spec) if scoped else (), **asked)
+
+
+def _net_ignores(spec: RunSpec) -> list[str]:
+    """Heads without attention; α and γ without P, directions and eigenvectors."""
+    asked = {name: spec.options.get(name) for name in ("aggregation", "attention", "eigenvectors")}
+    plain = asked["aggregation"] not in (None, "pd")
+    attends = asked["aggregation"] == "gat" or asked["attention"]
+    scoped = not plain or asked["attention"] or asked["eigenvectors"]
+    return [*([] if attends else ["heads"]), *([] if scoped else ["alpha", "gamma"])]
+
+
+def _check_net(spec: RunSpec) -> None:
+    options = spec.options
+    if options["attention"] or options["aggregation"] == "gat":
+        _check_heads(spec)
+    check_parts(
+        check_scopes(_net_scopes(spec), learned=bool(options["learned"])),
+        str(options["norm"]),
+        str(options["aggregation"]),
+        running=bool(options["running"]),
+        learned=bool(options["learned"]),
+    )
+
+
+def _net_groups(spec: RunSpec) -> dict[str, dict[str, float]]:
+    return {"scope_": {"lr": cast(float, spec.options["scope_lr"]), "weight_decay": 0.0}}
+
+
+def _net_optimizer(spec: RunSpec) -> str:
+    return str(spec.options["optimizer"])
+
+
+def _scopes_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"it must be a text such as '1,1;0.5,0.8', not {value!r}")
+    return ";".join(f"{alpha:.12g},{gamma:.12g}" for alpha, gamma in parse_scopes(value))
+
+
+_PD_NET = Model(
+    build=_build_net,
+    inputs=_net_inputs,
+    groups=_net_groups,
+    optimizer=_net_optimizer,
+    options={
+        "rounds": Option(1, whole(), help="how often the layers are applied"),
+        "inject": Option(False, help="whether every layer sees the embedded features again"),
+        "scopes": Option("", _scopes_text, help="further (alpha, gamma), such as 1:1;0.5:0.8"),
+        "norm": Option("batch", one_of(*NORMS), help=", ".join(NORMS)),
+        "running": Option(False, help="running statistics of the batch norm in evaluation"),
+        "self_path": Option(True, help="whether there is W_self"),
+        "aggregation": Option("pd", one_of(*AGGREGATIONS), help=", ".join(AGGREGATIONS)),
+        "attention": Option(False, help="attention to direction features beside P"),
+        "eigenvectors": Option(0, whole(0), help="eigenvectors of the scope as features"),
+        "learned": Option(False, help="learn alpha and gamma of each scope and channel"),
+        "scope_lr": Option(
+            0.01, partial(check_number, "it"), value=True, help="their learning rate"
+        ),
+        "optimizer": Option("adamw", one_of("adamw", "adam"), value=True, help="adam: coupled L2"),
+    },
+    name="PD-Net",
+    uses=("depth", "width", "heads", "dropout", "alpha", "gamma", "rewired"),
+    values=("dropout", "alpha", "gamma"),
+    ignores=_net_ignores,
+    sparse=True,
+    check=_check_net,
+)
+
+
 _AttendFeatures = partial(AttendBlock, edge_dim=EDGE_DIM)
 _GAT: dict[str, Any] = {"heads": True, "loops": True}
 _SEP: dict[str, Any] = {"heads": True}
@@ -168,6 +261,7 @@ MODELS: dict[str, Model] = {
     "pd-gat-sep": _residual(
         "PD-GAT-sep", partial(_AttendFeatures, sep=True), features=True, **_SEP
     ),
+    "pd-net": _PD_NET,
     "h2gcn": h2gcn.MODEL,
     "cpgnn": cpgnn.MODEL,
     "gpr-gnn": gpr_gnn.MODEL,

@@ -15,11 +15,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pdgnn.baselines.parts import MLP, loops_inputs, propagate, whole
-from pdgnn.errors import check_number
+from pdgnn.baselines.parts import (
+    MLP,
+    keep_options,
+    loops_inputs,
+    number_option,
+    propagate,
+    whole,
+)
+from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.interface import Model, Option, Size
 from pdgnn.ops import Edges
@@ -30,58 +36,33 @@ if TYPE_CHECKING:
 __all__ = ["APPNP", "MODEL"]
 
 
-class APPNP(nn.Module):
-    """An MLP and `hops` steps of personalised PageRank with the probability `teleport`."""
+class APPNP(SeededModule):
+    """The module; see above."""
 
     teleport: Tensor
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int = 2,
-        hops: int = 10,
-        teleport: float = 0.1,
-        dropout: float = 0.5,
-    ) -> None:
-        super().__init__()
-        self.mlp = MLP(in_channels, hidden_channels, out_channels, depth=depth, dropout=dropout)
-        self.hops = hops
-        self.register_buffer("teleport", torch.tensor(teleport, dtype=torch.float64))
+    def __init__(self, size: Size, spec: RunSpec) -> None:
+        super().__init__(spec.dropout, spec.seed)
+        self.hops = int(spec.options["hops"] or 0)
+        self.mlp = MLP(size.in_channels, *(spec.depth - 1) * [spec.width], size.out_channels)
+        keep_options(self, spec, "teleport")
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
-        """``[N, in_channels]`` and Â in slots ``[E]`` to ``[N, out_channels]``."""
-        h: Tensor = self.mlp(x).to(edge_weight.dtype)
-        t, z = self.teleport.to(h.dtype), h
+        """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are Â."""
+        h: Tensor = self.mlp(x, self.dropout_state()).to(edge_weight.dtype)
+        t, z = self.teleport, h
         for _ in range(self.hops):
             z = (1 - t) * propagate(z, edge_weight, edges) + t * h
         return z
 
 
-def _build(size: Size, spec: RunSpec) -> nn.Module:
-    return APPNP(
-        size.in_channels,
-        spec.width,
-        size.out_channels,
-        depth=spec.depth,
-        dropout=spec.dropout,
-        **spec.options,  # type: ignore[arg-type]
-    )
-
-
-def _teleport(value: object) -> float:
-    return check_number("it", value, 0, 1)
-
-
 MODEL = Model(
-    build=_build,
+    build=APPNP,
     inputs=loops_inputs,
     optimizer="adam",
     options={
         "hops": Option(10, whole(), help="steps of propagation"),
-        "teleport": Option(0.1, _teleport, value=True, help="share of the MLP in each step"),
+        "teleport": number_option(0.1, 0, 1, "share of the MLP in each step"),
     },
     name="APPNP",
     uses=("depth", "width", "dropout", "rewired"),

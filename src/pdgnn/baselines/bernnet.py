@@ -28,13 +28,14 @@ from torch import Tensor, nn
 from pdgnn.baselines.parts import (
     MLP,
     adjacency_inputs,
+    dropped,
+    keep_options,
+    number_option,
     own_rates,
     rate_options,
-    share,
     whole,
 )
-from pdgnn.graph import Graph
-from pdgnn.nn.dropout import Dropout
+from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.interface import Model, Option, Size
 from pdgnn.ops import Edges, aggregate
@@ -58,50 +59,28 @@ def bernstein(h: Tensor, b: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor
     return r
 
 
-class BernNet(nn.Module):
-    """An MLP and a learned Bernstein filter of degree `hops`."""
+class BernNet(SeededModule):
+    """The module; see above."""
 
+    wide = ("theta",)
     binomials: Tensor
+    filter_dropout: Tensor
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int = 2,
-        hops: int = 10,
-        dropout: float = 0.5,
-        filter_dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.mlp = MLP(in_channels, hidden_channels, out_channels, depth=depth, dropout=dropout)
-        self.dropout = Dropout(filter_dropout)
+    def __init__(self, size: Size, spec: RunSpec) -> None:
+        super().__init__(spec.dropout, spec.seed)
+        hops = int(spec.options["hops"] or 0)
+        self.mlp = MLP(size.in_channels, *(spec.depth - 1) * [spec.width], size.out_channels)
         self.theta = nn.Parameter(torch.ones(hops + 1))
+        keep_options(self, spec, "filter_dropout")
         binomials = [float(math.comb(hops, k)) for k in range(hops + 1)]
         self.register_buffer("binomials", torch.tensor(binomials, dtype=torch.float64))
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
-        """``[N, in_channels]`` and D^(−½) A D^(−½) in slots ``[E]`` to ``[N, out_channels]``."""
-        h = self.dropout(self.mlp(x)).to(edge_weight.dtype)
-        b = self.theta.relu() * self.binomials.to(h.dtype)
+        """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are D^(−½) A D^(−½)."""
+        dropout = self.dropout_state()
+        h = dropped(self.mlp(x, dropout), dropout, self.filter_dropout).to(edge_weight.dtype)
+        b = self.theta.relu() * self.binomials
         return bernstein(h, b, edges, edge_weight)
-
-
-def _build(size: Size, spec: RunSpec) -> nn.Module:
-    return BernNet(
-        size.in_channels,
-        spec.width,
-        size.out_channels,
-        depth=spec.depth,
-        hops=int(spec.options["hops"]),  # type: ignore[arg-type]
-        dropout=spec.dropout,
-        filter_dropout=float(spec.options["filter_dropout"]),  # type: ignore[arg-type]
-    )
-
-
-def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, object]:
-    return adjacency_inputs(graph)
 
 
 def _groups(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
@@ -109,13 +88,13 @@ def _groups(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
 
 
 MODEL = Model(
-    build=_build,
-    inputs=_inputs,
+    build=BernNet,
+    inputs=adjacency_inputs,
     groups=_groups,
     optimizer="adam",
     options={
         "hops": Option(10, whole(), help="degree K of the filter"),
-        "filter_dropout": Option(0.0, share, value=True, help="dropout before the filter"),
+        "filter_dropout": number_option(0.0, 0, 1, "dropout before the filter", end=False),
         **rate_options("theta", "the filter (decay None: 0)"),
     },
     name="BernNet",

@@ -33,15 +33,17 @@ from pdgnn.baselines.parts import (
     affine,
     class_loss,
     dropped,
+    keep_options,
     one_logit,
     one_of,
+    plain_inputs,
     propagate,
     whole,
 )
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
-from pdgnn.nn.inputs import graph_inputs, structure
+from pdgnn.nn.inputs import graph_inputs
 from pdgnn.nn.interface import Model, Option, Size
 from pdgnn.ops import Edges
 
@@ -97,7 +99,7 @@ class CPGNN(SeededModule):
         self.lin_out = nn.Linear(spec.width, classes)
         self.change = nn.Parameter(torch.zeros(classes, classes))
         self.register_buffer("start", torch.zeros(classes, classes))
-        self.register_buffer("pretraining", torch.tensor(spec.options["pretraining"]))
+        keep_options(self, spec, "pretraining")
 
     def forward(
         self,
@@ -147,17 +149,9 @@ def _loss(
 
 
 def _inputs(graph: Graph, x: Tensor, spec: RunSpec, labels: Tensor) -> dict[str, Any]:
-    means = graph_inputs(graph, weight="mean")
-    if spec.options["norm"] == "symmetric":
-        plain = adjacency_inputs(graph)["edge_weight"]
-    else:
-        plain = graph.edge_weight[structure(graph, loops=False)[1]]
-    return {
-        "edges": means["edges"],
-        "edge_weight": plain,
-        "mean": means["edge_weight"],
-        "labels": labels.double(),
-    }
+    means = graph_inputs(graph, weight="mean")  # of the same edges
+    kind = adjacency_inputs if spec.options["norm"] == "symmetric" else plain_inputs
+    return {**kind(graph), "mean": means["edge_weight"], "labels": labels.double()}
 
 
 MODEL = Model(

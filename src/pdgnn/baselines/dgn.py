@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import one_of, propagate, transform
+from pdgnn.baselines.parts import MLP, affine, dropped, one_of, propagate
 from pdgnn.direction import checked_phi, direction_features
 from pdgnn.graph import Graph
-from pdgnn.nn.dropout import Dropout
+from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.inputs import edge_weights, structure
 from pdgnn.nn.interface import Model, Option, Size
@@ -61,7 +61,7 @@ NETS = ("simple", "complex")
 class DGNLayer(nn.Module):
     """One layer of `channels`, which adds its input."""
 
-    def __init__(self, channels: int, *, rows: tuple[int, ...], net: str, dropout: float) -> None:
+    def __init__(self, channels: int, *, rows: tuple[int, ...], net: str) -> None:
         super().__init__()
         self.rows, self.net = rows, net
         if net == "complex":
@@ -69,19 +69,19 @@ class DGNLayer(nn.Module):
             self.lin_target = nn.Linear(channels, channels)  # V and c
         self.lin = nn.Linear((len(rows) + (net == "complex")) * channels, channels)
         self.norm = nn.BatchNorm1d(channels)
-        self.dropout = Dropout(dropout)
 
     def forward(self, h: Tensor, edges: Edges, weights: Tensor, totals: Tensor) -> Tensor:
         """``[N, C]``, weights ``[3, E]`` in slots and their sums ``[3, N]`` to ``[N, C]``."""
         seen = torch.cat(self.aggregates(h, edges, weights, totals), dim=1)
-        return self.dropout(h + self.norm(self.lin(seen)).relu())  # type: ignore[no-any-return]
+        out: Tensor = h + self.norm(affine(self.lin, seen)).relu()
+        return out
 
     def aggregates(self, h: Tensor, edges: Edges, weights: Tensor, totals: Tensor) -> list[Tensor]:
         """What stands side by side before W, ``[N, C]`` each."""
         source, target = h, None
         found = []
         if self.net == "complex":
-            source, target = self.lin_source(h), self.lin_target(h)
+            source, target = affine(self.lin_source, h), affine(self.lin_target, h)
             found.append(h)
         for row in self.rows:
             total = totals[row][:, None]  # [N, 1]
@@ -92,56 +92,27 @@ class DGNLayer(nn.Module):
         return found
 
 
-class DGN(nn.Module):
-    """An embedding, `depth` layers and a readout."""
+class DGN(SeededModule):
+    """The module; see above."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int = 4,
-        aggregators: str = "mean-dir1-av-dir1-dx",
-        net: str = "complex",
-        dropout: float = 0.3,
-    ) -> None:
-        super().__init__()
-        width, half, quarter = (max(1, hidden_channels // part) for part in (1, 2, 4))
-        rows = AGGREGATORS[aggregators]
-        self.lin_in = nn.Linear(in_channels, width)
-        self.layers = nn.ModuleList(
-            DGNLayer(width, rows=rows, net=net, dropout=dropout) for _ in range(depth)
-        )
-        self.readout = nn.Sequential(
-            nn.Linear(width, half),
-            nn.ReLU(),
-            nn.Linear(half, quarter),
-            nn.ReLU(),
-            nn.Linear(quarter, out_channels),
-        )
+    def __init__(self, size: Size, spec: RunSpec) -> None:
+        super().__init__(spec.dropout, spec.seed)
+        width, half, quarter = (max(1, spec.width // part) for part in (1, 2, 4))
+        rows, net = AGGREGATORS[str(spec.options["aggregators"])], str(spec.options["net"])
+        self.lin_in = nn.Linear(size.in_channels, width)
+        self.layers = nn.ModuleList(DGNLayer(width, rows=rows, net=net) for _ in range(spec.depth))
+        self.readout = MLP(width, half, quarter, size.out_channels)
+        self.wide = tuple(f"layers.{i}.norm" for i in range(spec.depth))
 
     def forward(
         self, x: Tensor | SparseFeatures, edges: Edges, weights: Tensor, totals: Tensor
     ) -> Tensor:
-        """``[N, in_channels]``, weights ``[3, E]``, totals ``[3, N]`` to ``[N, out_channels]``."""
-        h = transform(self.lin_in, x)
+        """``[N, in]``, weights ``[3, E]`` and totals ``[3, N]`` to logits ``[N, out]``."""
+        h, dropout = affine(self.lin_in, x), self.dropout_state()
         for layer in self.layers:
-            h = layer(h, edges, weights, totals)
+            h = dropped(layer(h, edges, weights, totals), dropout)
         out: Tensor = self.readout(h)
         return out
-
-
-def _build(size: Size, spec: RunSpec) -> nn.Module:
-    return DGN(
-        size.in_channels,
-        spec.width,
-        size.out_channels,
-        depth=spec.depth,
-        aggregators=str(spec.options["aggregators"]),
-        net=str(spec.options["net"]),
-        dropout=spec.dropout,
-    )
 
 
 def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, object]:
@@ -158,7 +129,7 @@ def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, object]:
 
 
 MODEL = Model(
-    build=_build,
+    build=DGN,
     inputs=_inputs,
     optimizer="adam",
     options={

@@ -27,10 +27,10 @@ from pdgnn.baselines.parts import (
     affine,
     at_edges,
     dropped,
+    keep_options,
     number_option,
     propagate,
 )
-from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.interface import Model, Size
@@ -54,7 +54,7 @@ class FAGCN(SeededModule):
         self.lin_out = nn.Linear(spec.width, size.out_channels)
         for lin in (self.lin_in, *self.gates, self.lin_out):
             nn.init.xavier_normal_(lin.weight, gain=math.sqrt(2))
-        self.register_buffer("epsilon", torch.tensor(spec.options["epsilon"]))
+        keep_options(self, spec, "epsilon")
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
         """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are 1 / √(dᵢ dⱼ)."""
@@ -74,13 +74,9 @@ def signed_attention(weight: Tensor, bias: Tensor, h: Tensor, edges: Edges) -> T
     return torch.tanh(at_edges(source, target, edges) + bias)
 
 
-def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, Any]:
-    return adjacency_inputs(graph)
-
-
 MODEL = Model(
     build=FAGCN,
-    inputs=_inputs,
+    inputs=adjacency_inputs,
     optimizer="adam",
     options={"epsilon": number_option(0.3, 0, 1, "share of the first features in each layer")},
     name="FAGCN",

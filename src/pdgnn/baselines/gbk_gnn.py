@@ -25,7 +25,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from pdgnn.baselines.parts import affine, at_edges, class_loss, dropped, number_option, propagate
+from pdgnn.baselines.parts import (
+    affine,
+    at_edges,
+    class_loss,
+    dropped,
+    keep_options,
+    number_option,
+    propagate,
+)
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures, feature_matmul
@@ -85,7 +93,7 @@ class GBKGNN(SeededModule):
         kind = GatedLayer if spec.options["gate"] else MeanLayer
         widths = [size.in_channels, *[spec.width] * (spec.depth - 1), size.out_channels]
         self.layers = nn.ModuleList(map(kind, widths[:-1], widths[1:]))
-        self.register_buffer("gate_weight", torch.tensor(spec.options["gate_weight"]))
+        keep_options(self, spec, "gate_weight")
 
     def forward(
         self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor

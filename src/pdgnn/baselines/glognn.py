@@ -27,7 +27,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import affine, dropped, number_option, one_logit, propagate, whole
+from pdgnn.baselines.parts import (
+    affine,
+    dropped,
+    keep_options,
+    number_option,
+    one_logit,
+    propagate,
+    whole,
+)
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
@@ -39,7 +47,7 @@ from pdgnn.ops import Edges
 if TYPE_CHECKING:
     from pdgnn.training.spec import RunSpec
 
-__all__ = ["MODEL", "GloGNN"]
+__all__ = ["MODEL", "GloGNN", "inverse"]
 
 
 class GloGNN(SeededModule):
@@ -61,8 +69,7 @@ class GloGNN(SeededModule):
         self.lin_out = nn.Linear(spec.width, size.num_classes)
         orders = int(spec.options["orders"] or 0)
         self.order_weight = nn.Parameter(torch.full((orders,), 1 / orders))
-        for name in ("beta1", "beta2", "residual", "delta"):
-            self.register_buffer(name, torch.tensor(spec.options[name]))
+        keep_options(self, spec, "beta1", "beta2", "residual", "delta")
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
         """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are Â."""
@@ -82,7 +89,7 @@ class GloGNN(SeededModule):
         keep = 1 - self.residual
         eye = torch.eye(h.shape[1], dtype=h.dtype, device=h.device)
         m = keep**2 * (h.T @ h) + (self.beta1 + self.beta2) * eye  # [C, C]
-        g = h @ torch.linalg.inv_ex(m).inverse  # inv_ex: without waiting for the device
+        g = h @ inverse(m)
         spread, local = g, torch.zeros_like(g)
         for weight in self.order_weight.unbind():
             spread = propagate(spread, edge_weight, edges)
@@ -90,6 +97,25 @@ class GloGNN(SeededModule):
         across = keep**2 * (h - self.residual * first) @ (h.T @ g)
         out: Tensor = across + keep * self.beta2 * local + self.residual * first
         return out
+
+
+def inverse(m: Tensor) -> Tensor:
+    """That of a positive definite matrix ``[C, C]``, by Gauss and Jordan.
+
+    Not :func:`torch.linalg.inv`, whose solvers may wait for the device or allocate on the host,
+    which a CUDA graph cannot capture. A positive definite matrix needs no pivots.
+
+    >>> inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    size = m.shape[0]
+    one = torch.eye(size, dtype=m.dtype, device=m.device)
+    both = torch.cat([m.detach(), one], dim=1)  # [C, 2C], ends as [I, M⁻¹]
+    for k in range(size):
+        row = both[k] / both[k, k]
+        both = torch.where(one[:, k : k + 1] > 0, row, both - both[:, k : k + 1] * row)
+    found = both[:, size:]
+    return found + found @ (m.detach() - m) @ found  # adds 0, and d(M⁻¹) = −M⁻¹ dM M⁻¹
 
 
 def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, Any]:

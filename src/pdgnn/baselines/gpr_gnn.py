@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import affine, dropped, loops_inputs, number_option, propagate, whole
+from pdgnn.baselines.parts import (
+    affine,
+    dropped,
+    keep_options,
+    loops_inputs,
+    number_option,
+    propagate,
+    whole,
+)
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.interface import Model, Option, Size
@@ -45,22 +53,22 @@ class GPRGNN(SeededModule):
     """The module; see above."""
 
     wide = ("gamma",)
-    prop_rate: Tensor
+    prop_dropout: Tensor
 
     def __init__(self, size: Size, spec: RunSpec) -> None:
         super().__init__(spec.dropout, spec.seed)
-        hops, teleport, rate = (spec.options[n] for n in ("hops", "teleport", "prop_dropout"))
+        hops, teleport = (spec.options[name] for name in ("hops", "teleport"))
         self.lin_in = nn.Linear(size.in_channels, spec.width)
         self.lin_out = nn.Linear(spec.width, size.out_channels)
         self.gamma = nn.Parameter(pagerank_weights(float(teleport or 0), int(hops or 0)))
-        self.register_buffer("prop_rate", torch.tensor(rate))
+        keep_options(self, spec, "prop_dropout")
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
         """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are Â."""
         dropout = self.dropout_state()
         h = affine(self.lin_in, dropped(x, dropout)).relu()
         h = affine(self.lin_out, dropped(h, dropout))  # [N, out]
-        h = dropped(h, dropout, self.prop_rate)
+        h = dropped(h, dropout, self.prop_dropout)
         out = self.gamma[0] * h
         for weight in self.gamma[1:].unbind():
             h = propagate(h, edge_weight, edges)

@@ -15,10 +15,10 @@ Cost of a step: (E + E₂) · width · 2ᴷ, and N · width · 2ᴷ⁺¹ numbers
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["H2GCN", "MODEL", "two_hop_edges"]
 
 BLOCK = 2**24
-"""Walks of length 2 that are looked at in one block of rows."""
+"""Walks of length 2, or pairs, that are looked at at one time."""
 
 
 class H2GCN(SeededModule):
@@ -64,36 +64,38 @@ class H2GCN(SeededModule):
         return affine(self.lin_out, dropped(torch.cat(rounds, dim=1), self.dropout_state()))
 
 
-def two_hop_edges(graph: Graph) -> Tensor:
-    """Every ordered pair of nodes at distance exactly 2, ``[2, E₂]``, sorted by the second.
+def two_hop_edges(graph: Graph) -> Edges:
+    """Every ordered pair of nodes at distance exactly 2, an edge from the first to the second.
 
-    >>> two_hop_edges(Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])).tolist()
-    [[2, 3, 0, 1], [0, 1, 2, 3]]
+    >>> found = two_hop_edges(Graph.from_edge_index([[0, 1, 2], [1, 2, 3]]))
+    >>> found.col.tolist(), found.row.tolist()
+    ([2, 3, 0, 1], [0, 1, 2, 3])
     """
-    pattern = graph.adjacency().astype(bool).astype(np.int32)
-    walks = (pattern @ pattern.sum(axis=1)).cumsum()  # [N], of length 2, from the first rows
-    found, start = [], 0
-    while start < graph.num_nodes:
+    pattern, nodes = graph.adjacency().astype(bool), graph.num_nodes
+    near = pattern + sp.eye_array(nodes, dtype=bool, format="csr")
+    walks = (pattern.astype(np.int64) @ np.diff(pattern.indptr)).cumsum()  # [N]
+    found, degrees, start = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)], 0
+    while start < nodes:
         before = walks[start - 1] if start else 0
         end = max(start + 1, int(np.searchsorted(walks, before + BLOCK, side="right")))
-        rows = pattern[start:end]
-        reached = (rows @ pattern).astype(bool)
-        far = (reached > rows.astype(bool)).tocoo()  # reached, and no neighbour
-        target = far.row.astype(np.int64) + start
-        other = far.data & (target != far.col)
-        found.append(np.stack([far.col[other].astype(np.int64), target[other]]))
+        far = pattern[start:end] @ pattern > near[start:end]  # reached, and not near
+        far.sort_indices()
+        found.append(far.indices.astype(np.int32))
+        degrees.append(np.diff(far.indptr))
         start = end
-    return torch.from_numpy(np.concatenate(found, axis=1))
+    col = np.concatenate(found)
+    del found
+    return Edges.from_csr(np.concatenate(degrees).cumsum(), col, num_sources=nodes)
 
 
 def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, Any]:
-    pairs = two_hop_edges(graph)
-    edges = Edges.from_edge_index(pairs, num_nodes=graph.num_nodes).trimmed()
-    order = edges.order if edges.order is not None else slice(None)
+    edges = two_hop_edges(graph).trimmed()
     scale = edges.rowptr.diff().double().rsqrt()  # [N]
-    weight = (scale[pairs[0]] * scale[pairs[1]])[order]
-    far = {"edges2": replace(edges, order=None), "edge_weight2": weight}
-    return {**adjacency_inputs(graph), **far}
+    weight = scale.index_select(0, edges.col)
+    for start in range(0, edges.num_edges, BLOCK):  # in parts, as there may be many
+        part = slice(start, start + BLOCK)
+        weight[part] *= scale.index_select(0, edges.row[part])
+    return {**adjacency_inputs(graph), "edges2": edges, "edge_weight2": weight}
 
 
 MODEL = Model(

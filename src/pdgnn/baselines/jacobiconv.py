@@ -14,6 +14,7 @@ two is the one logit: its binary cross entropy is the cross entropy of the two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,18 +23,18 @@ from torch import Tensor, nn
 
 from pdgnn.baselines.parts import (
     adjacency_inputs,
-    drop,
+    affine,
+    dropped,
+    keep_options,
+    number_option,
     one_logit,
     own_rates,
     propagate,
     rate_options,
-    share,
-    transform,
     whole,
 )
 from pdgnn.errors import InputError, check_number
-from pdgnn.graph import Graph
-from pdgnn.nn.dropout import Dropout
+from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.interface import Model, Option, Size
 from pdgnn.ops import Edges
@@ -62,43 +63,35 @@ def jacobi_recurrence(order: int, a: float, b: float) -> list[tuple[float, float
     return found
 
 
-class JacobiConv(nn.Module):
-    """A Linear layer and a learned filter of degree `hops` in the basis of P_k^(a,b)."""
+class JacobiConv(SeededModule):
+    """The module; see above."""
 
+    wide = ("eta", "theta")
     bound: Tensor
+    filter_dropout: Tensor
     recurrence: Tensor  # [K, 3]
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        *,
-        hops: int = 10,
-        a: float = 1.0,
-        b: float = 1.0,
-        bound: float = 1.0,
-        dropout: float = 0.5,
-        filter_dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        channels = max(2, out_channels)
-        self.out_channels = out_channels
-        self.drop_in, self.drop_out = Dropout(dropout), Dropout(filter_dropout)
-        self.lin = nn.Linear(in_channels, channels)
+    def __init__(self, size: Size, spec: RunSpec) -> None:
+        super().__init__(spec.dropout, spec.seed)
+        hops, channels = int(spec.options["hops"] or 0), max(2, size.out_channels)
+        a, b, bound = (float(spec.options[name] or 0) for name in ("a", "b", "bound"))
+        self.out_channels = size.out_channels
+        self.lin = nn.Linear(size.in_channels, channels)
         self.eta = nn.Parameter(torch.full((hops,), min(1 / bound, 1.0)))
         self.theta = nn.Parameter(torch.ones(hops + 1, channels))
         recurrence = torch.tensor(jacobi_recurrence(hops, a, b), dtype=torch.float64)
-        self.register_buffer("bound", torch.tensor(bound, dtype=torch.float64))
         self.register_buffer("recurrence", recurrence)
+        keep_options(self, spec, "bound", "filter_dropout")
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
-        """``[N, in_channels]`` and D^(−½) A D^(−½) in slots ``[E]`` to ``[N, out_channels]``."""
-        h: Tensor = self.drop_out(transform(self.lin, drop(self.drop_in, x))).to(edge_weight.dtype)
-        gamma = self.bound.to(h.dtype) * self.eta.tanh()  # [K]
-        recurrence = self.recurrence.to(h.dtype)
+        """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are D^(−½) A D^(−½)."""
+        dropout = self.dropout_state()
+        h = affine(self.lin, dropped(x, dropout))
+        h = dropped(h, dropout, self.filter_dropout).to(edge_weight.dtype)
+        gamma = self.bound * self.eta.tanh()  # [K]
         before, last, z = h, h, self.theta[0] * h
         for k in range(1, len(self.theta)):
-            p, q, r = recurrence[k - 1].unbind()
+            p, q, r = self.recurrence[k - 1].unbind()
             own = p * propagate(last, edge_weight, edges) + q * last
             if k > 1:
                 own = own + r * gamma[k - 2] * before
@@ -107,26 +100,8 @@ class JacobiConv(nn.Module):
         return one_logit(z, self.out_channels)
 
 
-def _build(size: Size, spec: RunSpec) -> nn.Module:
-    own = {name: spec.options[name] for name in ("hops", "a", "b", "bound", "filter_dropout")}
-    return JacobiConv(
-        size.in_channels,
-        size.out_channels,
-        dropout=spec.dropout,
-        **own,  # type: ignore[arg-type]
-    )
-
-
-def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, object]:
-    return adjacency_inputs(graph)
-
-
 def _groups(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
     return own_rates(spec, "eta", "theta")
-
-
-def _exponent(value: object) -> float:
-    return check_number("it", value, -1.0)
 
 
 def _bound(value: object) -> float:
@@ -141,16 +116,16 @@ def _check(spec: RunSpec) -> None:
 
 
 MODEL = Model(
-    build=_build,
-    inputs=_inputs,
+    build=JacobiConv,
+    inputs=adjacency_inputs,
     groups=_groups,
     optimizer="adam",
     options={
         "hops": Option(10, whole(), help="degree K of the filter"),
-        "a": Option(1.0, _exponent, value=True, help="of the Jacobi polynomials, at least -1"),
-        "b": Option(1.0, _exponent, value=True, help="of the Jacobi polynomials, at least -1"),
+        "a": number_option(1.0, -1, math.inf, "of the Jacobi polynomials, at least -1"),
+        "b": number_option(1.0, -1, math.inf, "of the Jacobi polynomials, at least -1"),
         "bound": Option(1.0, _bound, value=True, help="of the factors between orders"),
-        "filter_dropout": Option(0.0, share, value=True, help="dropout before the filter"),
+        "filter_dropout": number_option(0.0, 0, 1, "dropout before the filter", end=False),
         **rate_options("eta", "the factors between orders"),
         **rate_options("theta", "the coefficients of orders and classes"),
     },

@@ -18,16 +18,15 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import propagate, transform, whole
-from pdgnn.graph import Graph
-from pdgnn.nn.dropout import Dropout
+from pdgnn.baselines.parts import affine, dropped, plain_inputs, propagate, whole
+from pdgnn.nn.backbone import SeededModule
+from pdgnn.nn.blocks import DropoutState
 from pdgnn.nn.features import SparseFeatures
-from pdgnn.nn.inputs import structure
 from pdgnn.nn.interface import Model, Option, Size
 from pdgnn.ops import Edges
 
@@ -37,74 +36,54 @@ if TYPE_CHECKING:
 __all__ = ["LINKX", "MODEL"]
 
 
-def _more(*widths: int, dropout: float | None = None) -> nn.Sequential:
-    """ReLU → BatchNorm → dropout → Linear for each layer of an MLP after its first."""
-    layers = list[nn.Module]()
-    for before, after in pairwise(widths):
-        layers += [nn.ReLU(), nn.BatchNorm1d(before)]
-        layers += [] if dropout is None else [Dropout(dropout)]
-        layers.append(nn.Linear(before, after))
-    return nn.Sequential(*layers)
+class Rest(nn.Module):
+    """ReLU → BatchNorm → dropout, if there is some → Linear for each layer after the first."""
 
-
-class LINKX(nn.Module):
-    """The three MLPs, for a graph of `num_nodes` nodes."""
-
-    def __init__(
-        self,
-        num_nodes: int,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int = 1,
-        edge_layers: int = 1,
-        node_layers: int = 1,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, *widths: int) -> None:
         super().__init__()
-        width = hidden_channels
-        self.weight = nn.Parameter(torch.empty(num_nodes, width))  # W_A, a row for each node
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for width in widths[:-1])
+        self.lins = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
+
+    def forward(self, h: Tensor, dropout: DropoutState | None = None) -> Tensor:
+        """``[N, first]`` to ``[N, last]`` of the widths."""
+        for norm, lin in zip(self.norms, self.lins, strict=True):
+            h = affine(cast(nn.Linear, lin), dropped(norm(h.relu()), dropout))
+        return h
+
+
+class LINKX(SeededModule):
+    """The module; see above."""
+
+    wide = ("more_edges.norms", "more_nodes.norms", "more_final.norms")
+
+    def __init__(self, size: Size, spec: RunSpec) -> None:
+        super().__init__(spec.dropout, spec.seed)
+        width, bound = spec.width, 1 / math.sqrt(size.num_nodes)
+        edges, nodes = (int(spec.options[n] or 0) for n in ("edge_layers", "node_layers"))
+        self.weight = nn.Parameter(torch.empty(size.num_nodes, width))  # W_A, a row for each node
         self.bias = nn.Parameter(torch.empty(width))
-        self.more_edges = _more(*edge_layers * [width])
-        self.lin_nodes = nn.Linear(in_channels, width)
-        self.more_nodes = _more(*node_layers * [width])
+        self.more_edges = Rest(*edges * [width])
+        self.lin_nodes = nn.Linear(size.in_channels, width)
+        self.more_nodes = Rest(*nodes * [width])
         self.mix = nn.Linear(2 * width, width)
-        first, *widths = [*(depth - 1) * [width], out_channels]
+        first, *widths = [*(spec.depth - 1) * [width], size.out_channels]
         self.lin_final = nn.Linear(width, first)
-        self.more_final = _more(first, *widths, dropout=dropout)
+        self.more_final = Rest(first, *widths)
         for parameter in (self.weight, self.bias):  # as torch draws a Linear from N to `width`
-            nn.init.uniform_(parameter, -1 / math.sqrt(num_nodes), 1 / math.sqrt(num_nodes))
+            nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
-        """``[N, in_channels]`` and A in slots ``[E]`` to ``[N, out_channels]``."""
+        """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are A."""
         of_edges = self.more_edges(propagate(self.weight, edge_weight, edges) + self.bias)
-        of_nodes = self.more_nodes(transform(self.lin_nodes, x))
-        mixed = self.mix(torch.cat([of_edges, of_nodes], dim=1)) + of_edges + of_nodes
-        out: Tensor = self.more_final(self.lin_final(mixed.relu()))
+        of_nodes = self.more_nodes(affine(self.lin_nodes, x))
+        mixed = affine(self.mix, torch.cat([of_edges, of_nodes], dim=1)) + of_edges + of_nodes
+        out: Tensor = self.more_final(affine(self.lin_final, mixed.relu()), self.dropout_state())
         return out
 
 
-def _build(size: Size, spec: RunSpec) -> nn.Module:
-    return LINKX(
-        size.num_nodes,
-        size.in_channels,
-        spec.width,
-        size.out_channels,
-        depth=spec.depth,
-        dropout=spec.dropout,
-        **spec.options,  # type: ignore[arg-type]
-    )
-
-
-def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, object]:
-    edges, order = structure(graph, loops=False)
-    return {"edges": edges, "edge_weight": graph.edge_weight[order]}
-
-
 MODEL = Model(
-    build=_build,
-    inputs=_inputs,
+    build=LINKX,
+    inputs=plain_inputs,
     options={
         "edge_layers": Option(1, whole(), help="layers of the MLP of the adjacency matrix"),
         "node_layers": Option(1, whole(), help="layers of the MLP of the features"),

@@ -1,17 +1,16 @@
 """What several of these systems have in common: an MLP, a step of propagation, rates of their own.
 
-The modules are written for one run. They drop out by :class:`pdgnn.nn.Dropout` or as a
-:class:`~pdgnn.nn.SeededModule` does, so that the masks of a run do not depend on which others it
-trains with. Products take parameters in bfloat16 and inputs in float32.
+Every system is a :class:`~pdgnn.nn.SeededModule` of (size, spec), written for one run: the masks of
+its dropout do not depend on which others it trains with. In bfloat16 it is the parameters that are
+narrow, but for those that it names in ``wide``; :func:`affine` takes an input of any type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, overload
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +20,6 @@ from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.graph import Graph
 from pdgnn.laplacian import diffusion_weights
 from pdgnn.nn.blocks import DropoutState
-from pdgnn.nn.dropout import Dropout
 from pdgnn.nn.features import SparseFeatures, feature_matmul
 from pdgnn.nn.inputs import graph_inputs, structure
 from pdgnn.nn.interface import Option
@@ -36,17 +34,16 @@ __all__ = [
     "affine",
     "at_edges",
     "class_loss",
-    "drop",
     "dropped",
+    "keep_options",
     "loops_inputs",
     "number_option",
     "one_logit",
     "one_of",
     "own_rates",
+    "plain_inputs",
     "propagate",
     "rate_options",
-    "share",
-    "transform",
     "whole",
 ]
 
@@ -56,7 +53,13 @@ def propagate(h: Tensor, weight: Tensor, edges: Edges) -> Tensor:
     return aggregate(h[:, None], weight[:, None], edges).squeeze(1)
 
 
-def adjacency_inputs(graph: Graph) -> dict[str, Any]:
+def plain_inputs(graph: Graph, *_: Any) -> dict[str, Any]:
+    """``edges`` and ``edge_weight`` ``[E]`` of A itself."""
+    edges, order = structure(graph, loops=False)
+    return {"edges": edges, "edge_weight": graph.edge_weight[order]}
+
+
+def adjacency_inputs(graph: Graph, *_: Any) -> dict[str, Any]:
     """``edges`` and ``edge_weight`` ``[E]`` of D^(−½) A D^(−½), without loops.
 
     A node without edges has a row of zeros.
@@ -65,37 +68,37 @@ def adjacency_inputs(graph: Graph) -> dict[str, Any]:
     [0.7071..., 0.7071..., 0.7071..., 0.7071...]
     """
     edges, order = structure(graph, loops=False)
-    on_edges, _ = diffusion_weights(
+    on_edges = diffusion_weights(
         graph.edge_index, graph.num_nodes, alpha=0.5, gamma=1.0, edge_weight=graph.edge_weight
-    )
+    )[0]
     return {"edges": edges, "edge_weight": on_edges[order]}
 
 
-def loops_inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, Any]:
+def loops_inputs(graph: Graph, *_: Any) -> dict[str, Any]:
     """``edges`` and ``edge_weight`` ``[E]`` of D̂^(−½) (A + I) D̂^(−½), that of GCN."""
     return graph_inputs(graph, loops=True, weight="symmetric")
 
 
 def affine(lin: nn.Linear, x: Tensor | SparseFeatures) -> Tensor:
-    """W x + b, ``[N, in]`` to ``[N, out]``, in the type of W; for seeded modules."""
+    """W x + b, ``[N, in]`` to ``[N, out]``, in the type of W."""
     h = feature_matmul(x, lin.weight)
     return h if lin.bias is None else h + lin.bias
 
 
 @overload
-def dropped(x: Tensor, state: DropoutState, rate: Tensor | None = None) -> Tensor: ...
+def dropped(x: Tensor, state: DropoutState | None, rate: Tensor | None = None) -> Tensor: ...
 @overload
 def dropped(
-    x: Tensor | SparseFeatures, state: DropoutState, rate: Tensor | None = None
+    x: Tensor | SparseFeatures, state: DropoutState | None, rate: Tensor | None = None
 ) -> Tensor | SparseFeatures: ...
 def dropped(
-    x: Tensor | SparseFeatures, state: DropoutState, rate: Tensor | None = None
+    x: Tensor | SparseFeatures, state: DropoutState | None, rate: Tensor | None = None
 ) -> Tensor | SparseFeatures:
     """x with some entries 0 and the others scaled up, in training, by `rate` or that of `state`.
 
     Of sparse features only the entries that are not 0 are drawn for.
     """
-    drawn = state.draw()
+    drawn = state.draw() if state is not None else None
     if drawn is None:
         return x
     usual, seed, step, layer = drawn
@@ -135,49 +138,23 @@ def class_loss(logits: Tensor, target: Tensor, train: Tensor, weight: Tensor | N
     return (each * share).sum() / share.sum()
 
 
-def drop(layer: Dropout, x: Tensor | SparseFeatures) -> Tensor | SparseFeatures:
-    """Dropout of features; what is 0 stays 0, so only the other entries of sparse ones count."""
-    if isinstance(x, Tensor):
-        out: Tensor = layer(x)
-        return out
-    return replace(x, values=layer(x.values))
-
-
-def transform(lin: nn.Linear, x: Tensor | SparseFeatures) -> Tensor:
-    """:func:`affine` for modules that are not seeded, which run under autocast in bfloat16."""
-    if isinstance(x, Tensor):
-        out: Tensor = lin(x)
-        return out
-    return affine(lin, x)
-
-
 class MLP(nn.Module):
-    """`depth` times dropout → Linear, with ReLU between them.
+    """Dropout → Linear from each of the widths to the next, with ReLU between them.
 
-    >>> import torch
-    >>> MLP(5, 8, 3, depth=2, dropout=0.5)(torch.ones(4, 5)).shape
+    >>> MLP(5, 8, 3)(torch.ones(4, 5)).shape
     torch.Size([4, 3])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int,
-        dropout: float,
-    ) -> None:
+    def __init__(self, *widths: int) -> None:
         super().__init__()
-        first, *more = pairwise([in_channels, *(depth - 1) * [hidden_channels], out_channels])
-        self.drop_in = Dropout(dropout)
-        self.lin_in = nn.Linear(*first)
-        layers = ([nn.ReLU(), Dropout(dropout), nn.Linear(*widths)] for widths in more)
-        self.more = nn.Sequential(*chain.from_iterable(layers))
+        self.lins = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
 
-    def forward(self, x: Tensor | SparseFeatures) -> Tensor:
-        """``[N, in_channels]`` to ``[N, out_channels]``."""
-        out: Tensor = self.more(transform(self.lin_in, drop(self.drop_in, x)))
+    def forward(self, x: Tensor | SparseFeatures, dropout: DropoutState | None = None) -> Tensor:
+        """``[N, first]`` to ``[N, last]`` of the widths."""
+        h: Any = x
+        for i, lin in enumerate(self.lins):
+            h = affine(cast(nn.Linear, lin), dropped(h.relu() if i else h, dropout))
+        out: Tensor = h
         return out
 
 
@@ -188,11 +165,6 @@ def whole(least: int = 1) -> Any:
         return check_whole("it", value, least)
 
     return check
-
-
-def share(value: Any) -> float:
-    """The check of an option in [0, 1)."""
-    return check_number("it", value, 0, 1, end=False)
 
 
 def one_of(*names: str) -> Any:
@@ -233,3 +205,11 @@ def number_option(
     """An option that is a number in [low, high], kept as a tensor: runs that differ in it mix."""
     check: Callable[[Any], float] = partial(check_number, "it", low=low, high=high, end=end)
     return Option(default, check, value=True, help=help)
+
+
+def keep_options(module: nn.Module, spec: RunSpec, *names: str) -> None:
+    """Have the values of these options as buffers of `module`, called like them."""
+    for name in names:
+        value = spec.options[name]
+        wide = torch.float64 if isinstance(value, float) else None  # until the run's type is known
+        module.register_buffer(name, torch.tensor(value, dtype=wide))

@@ -30,11 +30,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from pdgnn.baselines.parts import one_of, propagate, transform
+from pdgnn.baselines.parts import affine, dropped, one_of, plain_inputs, propagate
 from pdgnn.graph import Graph
-from pdgnn.nn.dropout import Dropout
+from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
-from pdgnn.nn.inputs import structure
 from pdgnn.nn.interface import Model, Option, Size
 from pdgnn.ops import Edges
 
@@ -83,80 +82,50 @@ class PGSOLayer(nn.Module):
 
     def forward(self, x: Tensor | SparseFeatures, *operator: Any) -> Tensor:
         """``[N, in_channels]`` to ``[N, out_channels]``; see :func:`shift`."""
-        return shift(transform(self.lin, x), *operator) + self.bias
+        return shift(affine(self.lin, x), *operator) + self.bias
 
 
-class PGSOGCN(nn.Module):
-    """`depth` layers of GCN with the learned operator that starts as `start`."""
+class PGSOGCN(SeededModule):
+    """The module; see above."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int = 2,
-        start: str = "GCN",
-        per_layer: bool = False,
-        loops: int | None = None,
-        dropout: float = 0.5,
-    ) -> None:
-        """Args:
-        in_channels: Features of a node.
-        hidden_channels: Width of the layers before the last.
-        out_channels: Classes, or 1 for one logit.
-        depth: Layers.
-        start: One of :data:`STARTS`.
-        per_layer: Whether each layer has an operator of its own.
-        loops: Number of nodes, if each has an a of its own.
-        dropout: Rate.
-        """
-        super().__init__()
-        widths = [in_channels, *(depth - 1) * [hidden_channels], out_channels]
+    wide = ("numbers", "a")
+
+    def __init__(self, size: Size, spec: RunSpec) -> None:
+        super().__init__(spec.dropout, spec.seed)
+        start, per_layer, node_loops = (
+            spec.options[name] for name in ("start", "per_layer", "node_loops")
+        )
+        widths = [size.in_channels, *(spec.depth - 1) * [spec.width], size.out_channels]
         self.layers = nn.ModuleList(PGSOLayer(*pair) for pair in pairwise(widths))
-        self.drops = nn.ModuleList(Dropout(dropout) for _ in range(depth - 1))
-        operators = depth if per_layer else 1
-        *numbers, a = STARTS[start]
+        operators, nodes = spec.depth if per_layer else 1, [size.num_nodes] if node_loops else []
+        *numbers, a = STARTS[str(start)]
         self.numbers = nn.Parameter(torch.tensor(numbers).repeat(operators, 1))  # [L or 1, 6]
-        self.a = nn.Parameter(torch.full((operators, *([] if loops is None else [loops])), a))
+        self.a = nn.Parameter(torch.full((operators, *nodes), a))
 
     def forward(
         self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor, degree: Tensor
     ) -> Tensor:
-        """``[N, in_channels]``, A in slots ``[E]`` and degree ``[N]`` to ``[N, out_channels]``."""
-        first, *more = self.layers
-        numbers, a = (self._of_layers(t) for t in (self.numbers, self.a))
-        h: Tensor = first(x, numbers[0], a[0], degree, edges, edge_weight)
-        for i, (layer, dropout) in enumerate(zip(more, self.drops, strict=True), start=1):
-            h = layer(dropout(h.relu()), numbers[i], a[i], degree, edges, edge_weight)
-        return h
+        """``[N, in]`` and degree ``[N]`` to logits ``[N, out]``; the weights ``[E]`` are A."""
+        dropout, numbers, a = self.dropout_state(), *map(self._of_layers, (self.numbers, self.a))
+        h: Any = x
+        for i, layer in enumerate(self.layers):
+            h = dropped(h.relu(), dropout) if i else h
+            h = layer(h, numbers[i], a[i], degree, edges, edge_weight)
+        out: Tensor = h
+        return out
 
     def _of_layers(self, values: Tensor) -> tuple[Tensor, ...]:
         """The value of each layer, which may be that of all."""
         return values.expand(len(self.layers), *values.shape[1:]).unbind()
 
 
-def _build(size: Size, spec: RunSpec) -> nn.Module:
-    return PGSOGCN(
-        size.in_channels,
-        spec.width,
-        size.out_channels,
-        depth=spec.depth,
-        start=str(spec.options["start"]),
-        per_layer=bool(spec.options["per_layer"]),
-        loops=size.num_nodes if spec.options["node_loops"] else None,
-        dropout=spec.dropout,
-    )
-
-
-def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, object]:
-    edges, order = structure(graph, loops=False)
+def _inputs(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, Any]:
     degree = torch.from_numpy(graph.degree.astype("float64"))  # [N]
-    return {"edges": edges, "edge_weight": graph.edge_weight[order], "degree": degree}
+    return {**plain_inputs(graph), "degree": degree}
 
 
 MODEL = Model(
-    build=_build,
+    build=PGSOGCN,
     inputs=_inputs,
     optimizer="adam",
     options={

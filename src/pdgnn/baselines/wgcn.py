@@ -16,20 +16,20 @@ and K_close are drawn by Glorot's rule. The ω may have a learning rate and a de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from pdgnn.baselines.parts import (
-    drop,
+    affine,
+    dropped,
     loops_inputs,
     own_rates,
     propagate,
     rate_options,
-    transform,
 )
-from pdgnn.nn.dropout import Dropout
+from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
 from pdgnn.nn.interface import Model, Size
 from pdgnn.ops import Edges
@@ -43,24 +43,17 @@ NOISE = 1e-4
 """Added to the identity that K^(l) starts at."""
 
 
-class OmegaGCN(nn.Module):
-    """`depth` layers with an ω for each channel, between two products."""
+class OmegaGCN(SeededModule):
+    """The module; see above."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        depth: int = 2,
-        dropout: float = 0.5,
-    ) -> None:
-        super().__init__()
-        width = hidden_channels
-        self.drop_in, self.drop_out = Dropout(dropout), Dropout(dropout)
-        self.lin_in = nn.Linear(in_channels, width, bias=False)
+    wide = ("omega",)
+
+    def __init__(self, size: Size, spec: RunSpec) -> None:
+        super().__init__(spec.dropout, spec.seed)
+        width, depth = spec.width, spec.depth
+        self.lin_in = nn.Linear(size.in_channels, width, bias=False)
         self.layers = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(depth))
-        self.lin_out = nn.Linear(width, out_channels, bias=False)
+        self.lin_out = nn.Linear(width, size.out_channels, bias=False)
         self.omega = nn.Parameter(torch.ones(depth, width))
         for lin in (self.lin_in, self.lin_out):
             nn.init.xavier_uniform_(lin.weight)
@@ -69,18 +62,13 @@ class OmegaGCN(nn.Module):
             weight.data.diagonal().add_(1.0)
 
     def forward(self, x: Tensor | SparseFeatures, edges: Edges, edge_weight: Tensor) -> Tensor:
-        """``[N, in_channels]`` and P̂ in slots ``[E]`` to ``[N, out_channels]``."""
-        h = transform(self.lin_in, drop(self.drop_in, x)).relu()
-        for lin, omega in zip(self.layers, self.omega, strict=True):
-            h = lin(h - omega * (h - propagate(h, edge_weight, edges))).relu()
-        out: Tensor = self.lin_out(self.drop_out(h))
-        return out
-
-
-def _build(size: Size, spec: RunSpec) -> nn.Module:
-    return OmegaGCN(
-        size.in_channels, spec.width, size.out_channels, depth=spec.depth, dropout=spec.dropout
-    )
+        """``[N, in]`` to logits ``[N, out]``; the weights ``[E]`` are P̂."""
+        dropout = self.dropout_state()
+        h = affine(self.lin_in, dropped(x, dropout)).relu()
+        layers: list[Any] = list(self.layers)
+        for lin, omega in zip(layers, self.omega, strict=True):
+            h = affine(lin, h - omega * (h - propagate(h, edge_weight, edges))).relu()
+        return affine(self.lin_out, dropped(h, dropout))
 
 
 def _groups(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
@@ -88,7 +76,7 @@ def _groups(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
 
 
 MODEL = Model(
-    build=_build,
+    build=OmegaGCN,
     inputs=loops_inputs,
     groups=_groups,
     optimizer="adam",

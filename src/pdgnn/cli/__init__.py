@@ -9,6 +9,7 @@ import typer
 from pdgnn.cli.fit import fit_command
 from pdgnn.cli.inspect import inspect_command
 from pdgnn.cli.predict import predict_command
+from pdgnn.cli.records import records_command
 from pdgnn.cli.report import report_command
 from pdgnn.cli.reproduce import reproduce_command
 from pdgnn.cli.results import results_command
@@ -58,6 +59,7 @@ app.command("train")(train_command)
 app.command("reproduce")(reproduce_command)
 app.command("results")(results_command)
 app.command("report")(report_command)
+app.command("records")(records_command)
 
 
 def main() -> None:

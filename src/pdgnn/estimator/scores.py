@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pdgnn.training.metrics import scores
 
-__all__ = ["Estimate", "Interval", "bootstrap", "estimate", "score"]
+__all__ = ["Estimate", "Interval", "as_logits", "bootstrap", "estimate", "score"]
 
 Probabilities = NDArray[np.float64]
 Interval = tuple[float, float, float]
@@ -27,12 +27,12 @@ def score(proba: Probabilities, y: NDArray[np.int64], metric: str) -> float:
     >>> score(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0]), "accuracy")
     0.5
     """
-    given = torch.from_numpy(_as_logits(proba))[None]
+    given = torch.from_numpy(as_logits(proba))[None]
     everywhere = torch.ones(1, 1, len(y), dtype=torch.bool)
     return float(scores(given, torch.from_numpy(y), everywhere, metric)[0, 0])
 
 
-def _as_logits(proba: Probabilities) -> Probabilities:
+def as_logits(proba: Probabilities) -> Probabilities:
     """One logit for two classes, else one each, as the metrics take them."""
     tiny = np.finfo(np.float64).tiny
     logits = np.log(np.maximum(proba, tiny))

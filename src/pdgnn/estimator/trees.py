@@ -69,20 +69,25 @@ def fit_trees(
     sample_weight: Floats | None = None,
     seed: int = 0,
     threads: int = 1,
+    rounds: int | None = None,
+    rate: float | None = None,
+    leaves: int = 15,
 ) -> BoostedTrees:
     """Fit on the rows of `x`, with y in 0, …, C − 1, each of which occurs.
 
-    The number of rounds depends on the size alone, and no node is held out to stop early: on a few
-    hundred nodes such a choice is noise, and the validation nodes are for comparing models.
+    Unless they are given, the number of rounds and the learning rate depend on the size alone. No
+    node is held out to stop early: on a few hundred nodes such a choice is noise, and the
+    validation nodes are for comparing models.
     """
     import lightgbm as lgb
 
-    rounds, rate = rounds_and_rate(x.shape[0], x.shape[1], num_classes)
+    usual = rounds_and_rate(x.shape[0], x.shape[1], num_classes)
+    rounds, rate = rounds or usual[0], rate or usual[1]
     shared: dict[str, Any] = {
         "objective": "binary" if num_classes == 2 else "multiclass",
         "num_class": 1 if num_classes == 2 else num_classes,
         "learning_rate": rate,
-        "num_leaves": 15,
+        "num_leaves": leaves,
         "lambda_l2": 1.0,
         "extra_trees": True,
         "feature_fraction": min(1.0, COLUMNS / x.shape[1]),

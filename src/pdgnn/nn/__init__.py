@@ -1,4 +1,4 @@
-"""Layers for any PyG model, the residual backbone, and the paper's two models as modules."""
+"""Layers for any PyG model, the residual backbone, the paper's two models and PD-Net as modules."""
 
 from pdgnn.nn.backbone import Backbone, SeededModule
 from pdgnn.nn.conv_gat import PDGATConv
@@ -7,6 +7,7 @@ from pdgnn.nn.dropout import Dropout
 from pdgnn.nn.features import SparseFeatures, compact_features
 from pdgnn.nn.inputs import graph_inputs
 from pdgnn.nn.models import PDGAT, PDGCN
+from pdgnn.nn.pd_net import PDNet
 
 __all__ = [
     "PDGAT",
@@ -15,6 +16,7 @@ __all__ = [
     "Dropout",
     "PDGATConv",
     "PDGCNConv",
+    "PDNet",
     "SeededModule",
     "SparseFeatures",
     "compact_features",

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from pdgnn.errors import check_whole
 from pdgnn.nn.blocks import Context, DropoutState, FeedForwardBlock, gelu
@@ -51,18 +52,22 @@ class Residual(nn.Module):
 class _Recomputed(torch.autograd.Function):
     """call(*tensors), which keeps these tensors alone and calls again in the backward pass.
 
-    Not `torch.utils.checkpoint`, whose second call knows nothing of the vmap of the first.
+    Of the tuple that `call` gives only the first has a gradient. Not `torch.utils.checkpoint`,
+    whose second call knows nothing of the vmap of the first.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(call: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
+    def forward(
+        call: Callable[..., tuple[Tensor, ...]], *tensors: Tensor | None
+    ) -> tuple[Tensor, ...]:
         return call(*tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.call, *tensors = inputs
+        ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(*tensors)
 
     @staticmethod
@@ -71,7 +76,7 @@ class _Recomputed(torch.autograd.Function):
         others = [None if need else t for t, need in zip(tensors, needed, strict=True)]
 
         def of_needed(*given: Tensor) -> Tensor:
-            out: Tensor = ctx.call(*_merged(needed, given, others))
+            out: Tensor = ctx.call(*_merged(needed, given, others))[0]
             return out
 
         asked = [t for t, need in zip(tensors, needed, strict=True) if need]
@@ -86,11 +91,14 @@ def _merged(here: Sequence[bool], given: Iterable[T], others: Sequence[T]) -> li
     return [next(left) if h else other for h, other in zip(here, others, strict=True)]
 
 
-def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -> Tensor:
-    """layer(x, context), ``[N, in]`` to ``[N, out]``, keeping x and nothing of the layer's inside.
+def recomputed(
+    layer: nn.Module, x: Tensor | SparseFeatures, context: Context, *more: Any
+) -> Tensor | tuple[Tensor, ...]:
+    """layer(x, context, *more), keeping x and what is given, and nothing of the layer's inside.
 
     The backward pass computes the layer a second time, with the parameters and the dropout that it
-    had; so the layer must be a function of these, its input and `context` alone.
+    had; so the layer must be a function of these, its input, `context` and `more` alone. `more` are
+    tensors, in tuples or not. Where the layer gives a tuple, only its first has a gradient.
 
     >>> edges = Edges.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
     >>> dropout = DropoutState(torch.tensor(0.5), torch.tensor(0), torch.tensor(1), active=True)
@@ -102,6 +110,8 @@ def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -
     parameters = dict(layer.named_parameters())  # now: others may stand here in the backward pass
     names, dense = list(parameters), x if isinstance(x, Tensor) else None
     sparse = None if isinstance(x, Tensor) else x
+    flat, form = tree_flatten(more)
+    single = True
 
     def call(
         x: Tensor | None,
@@ -111,19 +121,22 @@ def recomputed(layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -
         seed: Tensor,
         step: Tensor,
         *values: Tensor,
-    ) -> Tensor:
+    ) -> tuple[Tensor, ...]:
+        nonlocal single
         own = DropoutState(rate, seed, step, active=dropout.active)
         own.drawn = begun  # the same masks the second time
         mine = replace(context, edge_weight=weight, edge_attr=attr, dropout=own)
-        args = (sparse if x is None else x, mine)
-        out: Tensor = functional_call(layer, dict(zip(names, values, strict=True)), args)
+        given, values = values[: len(flat)], values[len(flat) :]
+        args = (sparse if x is None else x, mine, *tree_unflatten(given, form))
+        out = functional_call(layer, dict(zip(names, values, strict=True)), args)
         dropout.drawn = own.drawn  # where the next layer goes on
-        return out
+        single = isinstance(out, Tensor)
+        return (out,) if single else tuple(out)
 
     others = (context.edge_weight, context.edge_attr, dropout.rate, dropout.seed, dropout.step)
     apply: Any = _Recomputed.apply
-    result: Tensor = apply(call, dense, *others, *parameters.values())
-    return result
+    result: tuple[Tensor, ...] = apply(call, dense, *others, *flat, *parameters.values())
+    return result[0] if single else result
 
 
 class SeededModule(nn.Module):
@@ -154,12 +167,13 @@ class SeededModule(nn.Module):
         step = self.step.add_(1).clone() if self.training else self.step
         return DropoutState(self.rate.float(), self.seed, step, active=self.training)
 
-    def through(self, layer: nn.Module, x: Tensor | SparseFeatures, context: Context) -> Tensor:
-        """layer(x, context), in the way that `recompute` says."""
+    def through(
+        self, layer: nn.Module, x: Tensor | SparseFeatures, context: Context, *more: Any
+    ) -> Any:
+        """layer(x, context, *more), in the way that `recompute` says."""
         if self.recompute and self.training and torch.is_grad_enabled():
-            return recomputed(layer, x, context)
-        out: Tensor = layer(x, context)
-        return out
+            return recomputed(layer, x, context, *more)
+        return layer(x, context, *more)
 
 
 def checked_context(

@@ -15,8 +15,9 @@ from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.laplacian import diffusion_weights
 from pdgnn.ops import Edges
+from pdgnn.spectrum import first_eigenvector
 
-__all__ = ["EDGE_DIM", "Weight", "edge_weights", "graph_inputs", "structure"]
+__all__ = ["EDGE_DIM", "Weight", "direction_phi", "edge_weights", "graph_inputs", "structure"]
 
 Weight = Literal["symmetric", "mean", "diffusion"]
 
@@ -60,6 +61,17 @@ def graph_inputs(
         attr = direction_features(g, values, edge_index=_edge_index(g, loops))
         found["edge_attr"] = attr[order]  # [E, 2]
     return found
+
+
+def direction_phi(g: Graph, alpha: float, gamma: float) -> Any:
+    """φ(α,γ) that the features of edges are of ``[N]``; of a rewired graph, that of the one before.
+
+    >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
+    >>> direction_phi(path, 0.5, 1.0).round(3).tolist()
+    [0.707, 0.0, -0.707]
+    """
+    known = getattr(g, "phi", None)
+    return first_eigenvector(g, alpha=alpha, gamma=gamma) if known is None else known
 
 
 def structure(g: Graph, *, loops: bool) -> tuple[Edges, Tensor]:

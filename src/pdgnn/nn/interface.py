@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -80,6 +80,12 @@ class Option:
         return value
 
 
+def _checked_optimizer(name: Any) -> str:
+    if name not in OPTIMIZERS:
+        raise InputError(f"optimizer must be 'adamw' or 'adam', not {name!r}")
+    return str(name)
+
+
 def _edge_index(graph: Graph, x: Tensor, spec: RunSpec) -> dict[str, Any]:
     return {"edge_index": graph.edge_index}
 
@@ -106,12 +112,15 @@ class Model:
         groups: Parameters that have a learning rate or decay of their own: how their names begin,
             and a dict with ``lr`` and ``weight_decay`` (either may be left out); or a function of
             the spec that gives this. The longest beginning that fits counts.
-        optimizer: ``"adamw"``, or ``"adam"`` with L2 decay in the gradient.
+        optimizer: ``"adamw"``, or ``"adam"`` with L2 decay in the gradient; or a function of the
+            spec that gives either.
         options: The settings of its own by name, each an :class:`Option` or just the default.
         name: What tables call it; default: its name in the registry.
         uses: Which of :data:`USABLE` matter to it; the others are set to their default.
         values: Which of these it keeps as tensors, so that runs that differ in them train together
             (see :class:`Option`).
+        ignores: ``ignores(spec)`` gives those of `uses` that do not matter to this run because of
+            its options, of which a spec may have all or some.
         labels: Whether `inputs` is also given ``labels=``: the classes ``[N]`` of the training
             nodes of the run's split, -1 elsewhere.
         sparse: Whether ``forward`` also takes :class:`~pdgnn.nn.SparseFeatures` for x.
@@ -124,11 +133,12 @@ class Model:
     groups: (
         Mapping[str, Mapping[str, float]] | Callable[[RunSpec], Mapping[str, Mapping[str, float]]]
     ) = field(default_factory=dict)
-    optimizer: Literal["adamw", "adam"] = "adamw"
+    optimizer: Literal["adamw", "adam"] | Callable[[RunSpec], str] = "adamw"
     options: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
     uses: Sequence[str] = USABLE
     values: Sequence[str] = ()
+    ignores: Callable[[RunSpec], Collection[str]] | None = None
     labels: bool = False
     sparse: bool = False
     check: Callable[[RunSpec], None] | None = None
@@ -138,8 +148,8 @@ class Model:
         for what, given in (("build", self.build), ("inputs", self.inputs)):
             if not callable(given):
                 raise InputError(f"{what} of a model must be a function, not {given!r}")
-        if self.optimizer not in OPTIMIZERS:
-            raise InputError(f"optimizer must be 'adamw' or 'adam', not {self.optimizer!r}")
+        if not callable(self.optimizer):
+            _checked_optimizer(self.optimizer)
         for what, names in (("uses", self.uses), ("values", self.values)):
             if wrong := [n for n in names if n not in USABLE]:
                 raise InputError(f"{what} has {wrong[0]!r}; choose among {', '.join(USABLE)}")
@@ -191,9 +201,16 @@ class Model:
             found[prefix] = (lr, check_number(f"weight_decay of the group {prefix!r}", decay))
         return found
 
+    def coupled(self, spec: RunSpec) -> bool:
+        """Whether the decay of this run is added to its gradients, as ``"adam"`` has it."""
+        given = self.optimizer(spec) if callable(self.optimizer) else self.optimizer
+        return _checked_optimizer(given) == "adam"
+
     def used(self, spec: RunSpec) -> frozenset[str]:
         """The fields among :data:`USABLE`, and ``"reach"``, that matter to this run."""
         found = set(self.uses)
+        if self.ignores is not None:
+            found -= set(self.ignores(spec))
         if spec.rewired and "rewired" in found:
             found |= {"alpha", "gamma", "reach"}
         return frozenset(found)

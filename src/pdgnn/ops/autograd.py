@@ -21,6 +21,7 @@ __all__ = [
     "Attend",
     "AttendDot",
     "AttendNodes",
+    "BatchNorm",
     "Dropout",
     "LayerNorm",
     "Linear",
@@ -214,6 +215,40 @@ class LayerNorm(torch.autograd.Function):
             return passed, None, None, None
         dx, dw, db = library.layer_norm_backward(g, passed, *ctx.saved_tensors)
         return dx, dw, db, None
+
+
+class BatchNorm(torch.autograd.Function):
+    """Takes up to three parts of x, weight, bias, rate, seed, step, layer and eps.
+
+    Gives y, mean, var, and the sum of the parts where there are several.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*args: Any) -> Any:
+        return library.batch_norm(*args)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, *more, weight, bias, rate, seed, step, ctx.layer, ctx.eps = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.parts = [True, *(t is not None for t in more)]
+        ctx.drops = rate is not None
+        x = output[3] if ctx.parts[1] else x
+        state = (rate, seed, step) if ctx.drops else ()
+        ctx.save_for_backward(x, weight, bias, *output[1:3], *state)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grads[0] is None:
+            return (None,) * len(ctx.needs_input_grad)
+        saved = ctx.saved_tensors
+        state = saved[5:] if ctx.drops else (None, None, None)
+        given = (grads[0].contiguous(), *saved[:5], *state, ctx.layer, ctx.eps)
+        dx, dw, db = library.batch_norm_backward(*given)
+        return *(dx if there else None for there in ctx.parts), dw, db, *[None] * 5
 
 
 class Linear(torch.autograd.Function):

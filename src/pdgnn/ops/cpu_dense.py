@@ -1,13 +1,13 @@
 """The kernels of :mod:`pdgnn.ops.reference` that follow no edges, on the CPU.
 
-Norms and scores are torch's own. Dropout and activations are one pass over memory each, in the
-loops of :mod:`pdgnn.ops.cpu_rows`. All are for float32 and float64; where the types of the tensors
-differ, the reference is used.
+Norms and scores are torch's own operations. Dropout and activations are one pass over memory each,
+in the loops of :mod:`pdgnn.ops.cpu_rows`. All are for float32 and float64; where the types of the
+tensors differ, the reference is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, cast
 
@@ -104,6 +104,34 @@ def layer_norm_backward(
         backward(d, t, width, m, s, w, w, [True, True, True]) for d, t, m, s, w in runs
     )
     return dx if passed is None else dx.add_(passed), dw, db
+
+
+def batch_norm(
+    parts: Sequence[Tensor], weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`pdgnn.ops.reference.batch_norm` with the dropout from here.
+
+    >>> x, one = torch.tensor([[[1.0], [3.0]]]), torch.ones(1, 1)
+    >>> [t.flatten().tolist() for t in batch_norm([x], one, one, 0.0, None)]
+    [[0.0, 2.0], [2.0], [1.0], [1.0, 3.0]]
+    """
+    y, mean, var, x = reference.batch_norm(parts, weight, bias, eps, None)
+    return y if state is None else dropout(y, *state), mean, var, x
+
+
+def batch_norm_backward(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    eps: float,
+    state: DropoutState | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias: :func:`pdgnn.ops.reference.batch_norm_backward`."""
+    g = g if state is None else dropout(g, *state)
+    return reference.batch_norm_backward(g, x, weight, bias, mean, var, eps, None)
 
 
 @_of_one_type

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pdgnn.errors import InputError
@@ -84,6 +88,27 @@ class Edges:
             _hub_chunks(t_rowptr, edges).to(index),
             order,
         )
+
+    @classmethod
+    def from_csr(cls, rowptr: NDArray[Any], col: NDArray[Any], *, num_sources: int) -> Edges:
+        """From the sources of each target, ascending, in CSR; nothing is sorted or widened.
+
+        >>> Edges.from_csr(np.array([0, 1, 3]), np.array([1, 0, 1]), num_sources=2).t_slot.tolist()
+        [1, 0, 2]
+        """
+        targets, edges = len(rowptr) - 1, len(col)
+        index = np.int32 if max(edges, targets, num_sources) < 2**31 else np.int64
+        rowptr, col = rowptr.astype(index), col.astype(index, copy=False)
+        slots = sp.csr_array(
+            (np.arange(edges, dtype=index), col, rowptr), shape=(targets, num_sources)
+        )
+        by_source = slots.tocsc()
+        del slots
+        row = np.repeat(np.arange(targets, dtype=index), np.diff(rowptr))
+        t_parts = (by_source.indptr, by_source.indices, by_source.data)
+        found = [torch.from_numpy(part) for part in (rowptr, col, row, *t_parts)]
+        chunks = [_hub_chunks(p.long(), edges).to(p.dtype) for p in (found[0], found[3])]
+        return cls(*found, *chunks)
 
     def sorted(self, values: Tensor) -> Tensor:
         """Values ``[E, ...]`` in the order of edge_index, brought to their slots."""

@@ -7,6 +7,7 @@ plain torch elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -162,6 +163,32 @@ def layer_norm(
     """
     y, same, *_ = _apply(autograd.LayerNorm, x[None], weight[None], bias[None], eps)
     return y.squeeze(0), same.squeeze(0)
+
+
+def batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    *,
+    added: Sequence[Tensor] = (),
+    eps: float = 1e-5,
+    dropout: tuple[Tensor, Tensor, Tensor, int] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dropout(ReLU(w ⊙ (x − μ) / √(σ² + ε) + b)) with μ and σ² over the nodes; and μ and σ².
+
+    x ``[N, D]``, to which up to two that are `added` are added first; weight and bias ``[D]``;
+    `dropout` is that of :func:`activate`. μ and σ² ``[D]``, the latter divided by N, are in float32
+    at least, and have no gradient of their own.
+
+    >>> batch_norm(torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1), eps=0)[0].tolist()
+    [[0.0], [1.0]]
+    """
+    rate, seed, step, layer = (None, None, None, 0) if dropout is None else dropout
+    second, third, *_ = (*added, None, None)
+    given = (x, second, third, weight, bias, rate, seed, step)
+    tensors = [None if t is None else t[None] for t in given]
+    y, mean, var, _ = _apply(autograd.BatchNorm, *tensors, layer, eps)
+    return y.squeeze(0), mean.squeeze(0), var.squeeze(0)
 
 
 def linear(x: Tensor, weight: Tensor) -> Tensor:

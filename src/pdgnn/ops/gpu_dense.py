@@ -6,12 +6,14 @@ The same functions as in :mod:`pdgnn.ops.reference`; :mod:`pdgnn.ops.gpu` has th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 import triton.language as tl
 from torch import Tensor
 
+from pdgnn.ops import gpu_batch_norm as norms
 from pdgnn.ops import gpu_rows as kernels
 from pdgnn.ops.reference import DropoutState
 
@@ -26,6 +28,9 @@ PROCESSORS = 132
 SHAPES = {
     "activate": (1024, 4, 48),
     "activate_backward": (2048, 4, 6),
+    "batch_moments": (2048, 4, 6),
+    "batch_norm": (1024, 4, 48),
+    "batch_norm_backward": (2048, 4, 6),
     "layer_norm": (512, 1, 28),
     "layer_norm_backward": (512, 1, 16),
     "score_nodes": (512, 1, 28),
@@ -201,6 +206,81 @@ def layer_norm_backward(
         VEC=_vector(g, x), num_warps=shape.warps,
     )  # fmt: skip
     dw, db = sums.sum(dim=2).to(weight.dtype)
+    return dx, dw, db
+
+
+def batch_norm(
+    parts: Sequence[Tensor], weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Batch norm, ReLU and dropout; see :func:`pdgnn.ops.reference.batch_norm`."""
+    weight, bias = weight.contiguous(), bias.contiguous()
+    x, mean, var = _batch_statistics([part.contiguous() for part in parts])
+    y = torch.empty_like(x)
+    runs, nodes, width = x.shape
+    columns, blocks = _columns(width)
+    shape = _shape("batch_norm", nodes, runs, columns, blocks)
+    launch(
+        norms.batch_norm, shape.grid,
+        x, mean, var, weight, bias, y, *_state(state, x), nodes, width, shape.per_program,
+        EPS=eps, **_row_options(x, shape, columns, state),
+    )  # fmt: skip
+    return y, mean, var, x
+
+
+def _batch_statistics(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of the parts, and its mean and variance over the nodes, ``[B, D]`` each."""
+    first, second, third, *_ = (*parts, parts[0], parts[0])
+    x = torch.empty_like(first) if len(parts) > 1 else first
+    runs, nodes, width = x.shape
+    columns, blocks = _columns(width)
+    shape = _shape("batch_moments", nodes, runs, columns, blocks)
+    part = x.new_empty(2, runs, shape.grid[0], width, dtype=wide_type(x))
+    launch(
+        norms.batch_moments, shape.grid,
+        first, second, third, x, part, nodes, width, shape.per_program,
+        PARTS=len(parts), ACC=acc(x), ROWS=shape.rows, COLUMNS=columns, VEC=_vector(*parts),
+        num_warps=shape.warps,
+    )  # fmt: skip
+    mean, var = part.new_empty(2, runs, width).unbind()
+    few = min(columns, 32)
+    launch(
+        norms.batch_statistics, (runs, cdiv(width, few)),
+        part, mean, var, nodes, width, shape.per_program, shape.grid[0], runs,
+        ACC=acc(x), ROWS=32, COLUMNS=few, num_warps=4,
+    )  # fmt: skip
+    return x, mean, var
+
+
+def batch_norm_backward(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    eps: float,
+    state: DropoutState | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias; see :func:`pdgnn.ops.reference.batch_norm_backward`."""
+    g, x, weight, bias = (t.contiguous() for t in (g, x, weight, bias))
+    mean, var, dx = mean.contiguous(), var.contiguous(), torch.empty_like(x)
+    runs, nodes, width = x.shape
+    columns, blocks = _columns(width)
+    shape = _shape("batch_norm_backward", nodes, runs, columns, blocks)
+    sums = x.new_empty(2, runs, shape.grid[0], width, dtype=mean.dtype)
+    given, sizes = (g, x, mean, var, weight, bias), (nodes, width, shape.per_program)
+    options = {"EPS": eps, **_row_options(x, shape, columns, state, g)}
+    drawn = _state(state, x)
+    launch(
+        norms.batch_norm_backward, shape.grid,
+        *given, sums, dx, *drawn, *sizes, sums.stride(0), SUMS=True, **options,
+    )  # fmt: skip
+    sums = sums.sum(dim=2)  # [2, B, D]
+    launch(
+        norms.batch_norm_backward, shape.grid,
+        *given, sums, dx, *drawn, *sizes, sums.stride(0), SUMS=False, **options,
+    )  # fmt: skip
+    db, dw = sums.to(weight.dtype)
     return dx, dw, db
 
 

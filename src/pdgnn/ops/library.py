@@ -295,6 +295,53 @@ def layer_norm_backward(
     return dx, dw, db
 
 
+def _batch_norm_like(x: Tensor, second: Tensor | None, *_: Any) -> tuple[Tensor, ...]:
+    mean, total = _scores_like(x[:, 0]), _nothing(x) if second is None else torch.empty_like(x)
+    return torch.empty_like(x), mean, torch.empty_like(mean), total
+
+
+@op(like=_batch_norm_like)
+def batch_norm(
+    x: Tensor,
+    second: Tensor | None,
+    third: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    p: Tensor | None,
+    seed: Tensor | None,
+    step: Tensor | None,
+    layer: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What comes out, the mean and variance of each run and channel, and the sum of the parts.
+
+    Of a single part the sum is x, and not given again.
+    """
+    parts, state = [t for t in (x, second, third) if t is not None], _state(p, seed, step, layer)
+    y, mean, var, total = kernels_for(x).batch_norm(parts, weight, bias, eps, state)
+    return y, mean, var, _nothing(x) if second is None else total
+
+
+@op(like="x weight weight")
+def batch_norm_backward(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    p: Tensor | None,
+    seed: Tensor | None,
+    step: Tensor | None,
+    layer: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias."""
+    state = _state(p, seed, step, layer)
+    dx, dw, db = kernels_for(x).batch_norm_backward(g, x, weight, bias, mean, var, eps, state)
+    return dx, dw, db
+
+
 def _score_nodes_like(h: Tensor, bias: Tensor | None, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     a = _scores_like(h[..., 0])
     return _nothing(h) if bias is None else torch.empty_like(h), a, torch.empty_like(a)

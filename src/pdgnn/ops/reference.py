@@ -266,6 +266,51 @@ def layer_norm_backward(
     return dx.to(x.dtype), (g * z).sum(dim=1).to(weight.dtype), g.sum(dim=1).to(weight.dtype)
 
 
+def batch_norm(
+    parts: Sequence[Tensor], weight: Tensor, bias: Tensor, eps: float, state: DropoutState | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y = dropout(max(w ⊙ (x − mean) · scale + b, 0)), mean and var over the nodes, and x.
+
+    x is the sum of one, two or three `parts` ``[B, N, D]``; weight and bias, mean and var are
+    ``[B, D]``. scale² = 1 / (var + eps), var is divided by N.
+    """
+    first, *more = parts
+    x = sum(map(_wide, more), _wide(first)).to(first.dtype)
+    z = _wide(x)
+    mean = z.mean(dim=1)
+    z = z - mean[:, None]
+    var = z.square().mean(dim=1)  # torch.var takes several times as long on a CPU
+    scale = weight.to(z.dtype) * (var + eps).rsqrt()
+    y = torch.addcmul(bias[:, None].to(z.dtype), z, scale[:, None]).relu_().to(x.dtype)
+    return y if state is None else dropout(y, *state), mean, var, x
+
+
+def batch_norm_backward(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    eps: float,
+    state: DropoutState | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to x, weight and bias.
+
+    With z = (x − mean) · scale, u = w ⊙ z + b and d = dropout(g) where u > 0, else 0:
+    ∂b = Σ_n d, ∂w = Σ_n d z and ∂x = w scale (d − (∂b + z ∂w) / N).
+    """
+    d = _wide(g if state is None else dropout(g, *state))
+    scale = (var + eps).rsqrt()
+    z = (x.to(mean.dtype) - mean[:, None]) * scale[:, None]
+    w = weight.to(mean.dtype)
+    d = torch.where(torch.addcmul(bias[:, None].to(z.dtype), z, w[:, None]) > 0, d, 0.0)
+    db, dw = d.sum(dim=1), (d * z).sum(dim=1)
+    of_nodes = torch.addcmul(db[:, None], z, dw[:, None]) / x.shape[1]
+    dx = (d - of_nodes) * (w * scale)[:, None]
+    return dx.to(x.dtype), dw.to(weight.dtype), db.to(weight.dtype)
+
+
 def score_nodes(
     h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:

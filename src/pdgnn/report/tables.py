@@ -24,7 +24,15 @@ from pdgnn.report.lines import (
 )
 from pdgnn.report.training import METRIC_NAMES
 
-__all__ = ["table_latex", "table_markdown", "table_text"]
+__all__ = [
+    "indented",
+    "pipes",
+    "plain",
+    "plain_grid",
+    "table_latex",
+    "table_markdown",
+    "table_text",
+]
 
 HEADS = ("model", "published", "by validation", "α", "γ", "depth", "best test", "of", "diff.")
 MISSING = "missing"
@@ -39,16 +47,16 @@ def table_text(
     """
     title = Text(one_line(table.title), style="bold")
     if isinstance(table, FactTable):
-        return Group(title, _indented(_fact_grid(table)))
+        return Group(title, indented(_fact_grid(table)))
     with_published = compared(table) if comparisons is None else comparisons
     parts: list[RenderableType] = [title]
     shown: list[Line] = []
     for dataset in trained_datasets(table):
         lines = dataset_lines(table, dataset, with_published)
         shown += lines
-        parts += [_block_head(table, dataset), _indented(_score_grid(lines))]
+        parts += [_block_head(table, dataset), indented(_score_grid(lines))]
     words = [*unfinished(table), *notes(table, shown), *shortfalls(table, with_published)]
-    return Group(*parts, Text(), *(_indented(Text(w, style="dim")) for w in words))
+    return Group(*parts, Text(), *(indented(Text(w, style="dim")) for w in words))
 
 
 def unfinished(table: ScoreTable) -> list[str]:
@@ -79,7 +87,7 @@ def _cells(line: Line, *, missing: bool) -> list[str]:
 
 def _score_grid(lines: Sequence[Line]) -> Table:
     missing = any(line.missing for line in lines)
-    grid = _grid([*HEADS, *([MISSING] if missing else [])])
+    grid = plain_grid([*HEADS, *([MISSING] if missing else [])])
     for line in lines:
         style = "dim" if line.row.absent else "bold" if line.significant else ""
         cells = _cells(line, missing=missing)
@@ -89,7 +97,7 @@ def _score_grid(lines: Sequence[Line]) -> Table:
 
 def _fact_grid(table: FactTable) -> Table:
     """Two lines for each row: what was published, and what comes out here."""
-    grid = _grid(["", "", *(one_line(c) for c in table.columns)])
+    grid = plain_grid(["", "", *(one_line(c) for c in table.columns)])
     for label, source, values in _fact_lines(table):
         grid.add_row(Text(label), Text(source, style="dim"), *(Text(v) for v in values))
     return grid
@@ -101,7 +109,8 @@ def _fact_lines(table: FactTable) -> Iterable[tuple[str, str, list[str]]]:
         yield "", "here", [plain_value(v) for v in row.own]
 
 
-def _grid(columns: Sequence[str]) -> Table:
+def plain_grid(columns: Sequence[str]) -> Table:
+    """A table without lines; the first column is to the left, the others to the right."""
     grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     for i, name in enumerate(columns):
         grid.add_column(
@@ -110,7 +119,8 @@ def _grid(columns: Sequence[str]) -> Table:
     return grid
 
 
-def _indented(part: RenderableType) -> Padding:
+def indented(part: RenderableType) -> Padding:
+    """Two columns to the right."""
     return Padding(part, (0, 0, 0, 2))
 
 
@@ -118,31 +128,32 @@ def table_markdown(table: ScoreTable | FactTable, *, comparisons: Comparisons | 
     """The same as Markdown; whatever users wrote is escaped."""
     if isinstance(table, FactTable):
         rows = [(label, source, *values) for label, source, values in _fact_lines(table)]
-        return f"### {_plain(table.title)}\n\n{_pipes(['', '', *table.columns], rows)}\n"
+        return f"### {plain(table.title)}\n\n{pipes(['', '', *table.columns], rows)}\n"
     with_published = compared(table) if comparisons is None else comparisons
-    parts, shown = [f"### {_plain(table.title)}"], list[Line]()
+    parts, shown = [f"### {plain(table.title)}"], list[Line]()
     for dataset in trained_datasets(table):
         lines = dataset_lines(table, dataset, with_published)
         shown += lines
         missing = any(line.missing for line in lines)
         heads = [*HEADS, *([MISSING] if missing else [])]
-        parts.append(f"**{_plain(dataset)}** ({_plain(metric_name(table, dataset))})")
-        parts.append(_pipes(heads, (_cells(line, missing=missing) for line in lines)))
+        parts.append(f"**{plain(dataset)}** ({plain(metric_name(table, dataset))})")
+        parts.append(pipes(heads, (_cells(line, missing=missing) for line in lines)))
     words = [*unfinished(table), *notes(table, shown), *shortfalls(table, with_published)]
-    parts += ["\n".join(f"- {_plain(w)}" for w in words)]
+    parts += ["\n".join(f"- {plain(w)}" for w in words)]
     return "\n\n".join(parts) + "\n"
 
 
-def _pipes(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def pipes(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; whatever users wrote is escaped."""
     rule = [":---", *["---:"] * (len(heads) - 1)]
-    lines = [[_plain(h) for h in heads], rule, *([_plain(c) for c in row] for row in rows)]
+    lines = [[plain(h) for h in heads], rule, *([plain(c) for c in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     r"""Text that Markdown shows as it is, also inside a table.
 
-    >>> _plain("a|b <i> *c*_d_")
+    >>> plain("a|b <i> *c*_d_")
     'a\\|b &lt;i&gt; \\*c\\*\\_d\\_'
     """
     text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

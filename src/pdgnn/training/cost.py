@@ -9,6 +9,7 @@ of 200 to 50,000 nodes (``benchmarks/cost.py``). Further cores are not counted o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import torch
@@ -66,19 +67,22 @@ def step_seconds(
 
     A model sends messages if it uses ``rewired``, and has attention if it uses ``heads``: one of a
     user's own, which by default says that it uses all, counts as the heaviest kind. Its parameters
-    are counted, not its operations.
+    are counted, not its operations; those of PD-Net, and its layers, once for each of its rounds;
+    those that every node has its own of count as messages.
     """
     model, nodes = find_model(spec.model, models), task.graph.num_nodes
-    first = task.x.shape[1] * spec.width
+    spec = replace(spec, width=_width(model, task, spec))
+    used, rounds = model.used(spec), _rounds(spec)
+    first, depth = task.x.shape[1] * spec.width, spec.depth * rounds
     products = _features(task, sparse=model.sparse) * spec.width
-    products += nodes * max(0, _parameters(model, task, spec) - first)
-    work = PRODUCT * products + CHANNEL * nodes * spec.width * (spec.depth + 1)
-    start = LAYER * (spec.depth + 2)
-    if "rewired" in model.uses:
-        heads = spec.heads if "heads" in model.uses else 0
-        slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * spec.depth
+    products += nodes * rounds * max(0, _parameters(model, task, spec) - first)
+    work = PRODUCT * products + CHANNEL * nodes * spec.width * (depth + 1)
+    start = LAYER * (depth + 2)
+    if "rewired" in used:
+        heads = spec.heads if "heads" in used else 0
+        slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * depth
         work += (MESSAGE * spec.width + ATTENTION * heads) * slots
-        start += MESSAGES * (2 if heads else 1) * spec.depth
+        start += MESSAGES * (2 if heads else 1) * depth
     if torch.device(device).type == "cpu":
         return start + work
     return GPU_STEP + work / GPU_SPEED
@@ -108,9 +112,14 @@ def runs_at_once(spec: RunSpec, task: Task, runs: int) -> int:
     """
     if spec.model not in MODELS or runs < LEAST_AT_ONCE:
         return 1
-    if task.graph.num_nodes * spec.width > AT_ONCE_CHANNELS:
+    if task.graph.num_nodes * _width(MODELS[spec.model], task, spec) > AT_ONCE_CHANNELS:
         return 1
     return even_share(runs, MOST_AT_ONCE)
+
+
+def _rounds(spec: RunSpec) -> int:
+    given = spec.options.get("rounds", 1) if spec.model == "pd-net" else 1
+    return given if isinstance(given, int) else 1
 
 
 def _features(task: Task, *, sparse: bool) -> int:
@@ -122,6 +131,22 @@ def _features(task: Task, *, sparse: bool) -> int:
 
 
 def _parameters(model: Model, task: Task, spec: RunSpec) -> int:
-    """Of the module; those whose shape is seen at the first call count as a layer of full width."""
+    """Of the module, but for those of which every node has its own (W_A of LINKX and GloGNN).
+
+    These are not multiplied by every node: messages carry them. Those whose shape is seen at the
+    first call count as a layer of full width.
+    """
     module: nn.Module = model.make(task.size, spec)
-    return sum(spec.width**2 if is_lazy(p) else p.numel() for p in module.parameters())
+    nodes = task.graph.num_nodes
+    told_apart = nodes not in (task.x.shape[1], spec.width)
+    counted = 0
+    for p in module.parameters():
+        lazy: bool = is_lazy(p)
+        if lazy or not (told_apart and nodes in p.shape):
+            counted += spec.width**2 if lazy else p.numel()
+    return counted
+
+
+def _width(model: Model, task: Task, spec: RunSpec) -> int:
+    """Channels of a layer: those of the classes, where a model has no width."""
+    return spec.width if "width" in model.uses else max(2, task.out_channels)

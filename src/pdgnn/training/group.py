@@ -111,7 +111,8 @@ class Group:
             self.state.parameters, self.module, narrow=narrow, wide=getattr(self.module, "wide", ())
         )
         self._groups, rates = parameter_groups(model, specs, list(self._shapes))
-        self._optimizer = Optimizer(self.state, rates.to(device), coupled=model.optimizer == "adam")
+        coupled = [model.coupled(spec) for spec in specs]
+        self._optimizer = Optimizer(self.state, rates.to(device), coupled=coupled)
         self._prepare_scores(task, dtype)
 
     def _prepare_scores(self, task: Task, dtype: torch.dtype) -> None:

@@ -156,18 +156,25 @@ def captured_step(group: Group) -> Callable[[], Any]:
         constants.check()
         with constants.used(), torch.cuda.graph(graph):
             group.train_step()
-    except RuntimeError as e:
+    except Exception as e:  # whatever it is, the same step was taken before
         if out_of_memory(e):
             raise
         torch.cuda.synchronize(group.device)
         group.whole = True  # nothing was computed while the step was captured
+        said = str(_origin(e)).strip().partition("\n")[0][:160]
         warnings.warn(
-            f"the step of {group.specs[0].model} cannot be captured as a CUDA graph "
-            f"({str(e).strip().partition(chr(10))[0][:160]}); it trains without, more slowly",
+            f"the step of {group.specs[0].model} cannot be captured as a CUDA graph ({said}); it "
+            "trains without, more slowly",
             stacklevel=2,
         )
         return group.train_step
     return partial(_replay, graph, group)
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The first of the errors that led to this one: the end of a failed capture raises anew."""
+    before = error.__cause__ or error.__context__
+    return error if before is None else _origin(before)
 
 
 def _replay(graph: torch.cuda.CUDAGraph, group: Group) -> None:

@@ -35,14 +35,19 @@ def parameter_groups(
 class Optimizer:
     """One step of AdamW or, if `coupled`, of Adam whose gradients have weight_decay · θ added.
 
-    `rates` ``[G, 2, R]`` are the learning rate and the weight decay of each group and run.
+    `rates` ``[G, 2, R]`` are the learning rate and the weight decay of each group and run;
+    `coupled` is one flag for all runs, or one for each.
     """
 
-    def __init__(self, state: RunState, rates: Tensor, *, coupled: bool = False) -> None:
-        self._state, self._coupled = state, coupled
+    def __init__(
+        self, state: RunState, rates: Tensor, *, coupled: bool | Sequence[bool] = False
+    ) -> None:
         lr, decay = rates.double().unbind(1)  # [G, R]
-        self._decay = decay[:, :, None].to(state.parameters.dtype)  # [G, R, 1]
-        self._rates = torch.stack([lr, torch.zeros_like(lr) if coupled else lr * decay])
+        flags = torch.tensor(coupled, device=lr.device).expand(lr.shape[1])
+        self._state, self._coupled = state, bool(flags.any())
+        added = torch.where(flags, decay, 0.0)  # [G, R], to the gradient
+        self._decay = added[:, :, None].to(state.parameters.dtype)  # [G, R, 1]
+        self._rates = torch.stack([lr, lr * (decay - added)])
         self._betas = self._rates.new_tensor(BETAS)[:, None]
 
     def step(self, grads: Iterable[tuple[int, Tensor]], running: Tensor) -> None:

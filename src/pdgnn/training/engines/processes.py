@@ -39,7 +39,7 @@ from pdgnn.training.loop import Progress, signals_between_steps
 from pdgnn.training.share import train_share
 from pdgnn.training.spec import RunSpec
 
-__all__ = ["Processes", "packed"]
+__all__ = ["Processes", "end_with_parent", "packed"]
 
 LISTEN_SECONDS = 0.2
 """How long a signal to stop may wait while no worker has anything to say."""
@@ -240,7 +240,7 @@ def _work(channel: Connection, place: Place) -> None:
     parent = _Parent(channel)
     signal.signal(signal.SIGTERM, parent.asks_to_stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     code = 0
     try:
         _train_what_comes(parent, place)
@@ -297,7 +297,7 @@ class _Parent(Speaker):
         return pickle.loads(self._channel.recv_bytes())
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process at once when the parent is gone: nobody is left to keep what it does."""
     parent = multiprocessing.parent_process()
     if parent is not None:
