@@ -30,8 +30,6 @@ MOST_TURNS = 5
 """Searches, each but the last of which finds a copy, before a block of vectors takes over."""
 SAME = 1e-7
 """Relative difference below which it is left to a block of vectors whether two eigenvalues are."""
-FEW_STEPS = 4
-"""Steps of the search where no symmetry makes an eigenvalue repeat."""
 
 Product = Callable[[Tensor], Tensor]
 
@@ -104,7 +102,6 @@ def arpack(
     most: int,
     limit: float = np.inf,
     further: int = 0,
-    asymmetric: Callable[[float], bool] = lambda _: False,
 ) -> Pairs:
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
 
@@ -112,8 +109,7 @@ def arpack(
     foreseen, nothing is tried. ARPACK then gets a polynomial of S that is large at the lowest
     eigenvalues and small at the others: as many products, and a fraction of the
     orthogonalization. So many rough vectors above those found are kept, for another γ, as
-    `further` says. `asymmetric`, told the last eigenvalue, may say that no copy of one up to
-    there can be missing; see :func:`_guarded`.
+    `further` says.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
     if inverse is None:
@@ -133,13 +129,7 @@ def arpack(
     values, u, residuals = _rayleigh_ritz(problem, vectors)
     steps = used + degree * counted.steps
     found = Pairs(values, u, residuals, u[:, :0], k, steps, separated=False, converged=False)
-    if asymmetric(float(values[-1])):
-        start, quick = start + 0.01 * other, True
-    else:
-        start, quick = other, False
-    pairs = _guarded(
-        problem, operator, found, start, generator, tol, further, counted.most, quick=quick
-    )
+    pairs = _guarded(problem, operator, found, other, generator, tol, further, counted.most)
     if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
         sharper *= 0.3 * _aim(problem, pairs, tol) / float(pairs.residuals[:k].max())
         vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
@@ -168,9 +158,9 @@ def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | Non
 
 
 def _aim(problem: ComponentProblem, pairs: Pairs, tol: float) -> float:
-    """The residual, well below the one promised, at which vectors are right to 100 `tol`."""
+    """The residual, well below the one promised, at which vectors are right to 10 `tol`."""
     gap = float(pairs.values[pairs.complete] - pairs.values[pairs.complete - 1])
-    return max(min(100 * gap, 0.1 * problem.norm) * tol, 1e-14 * problem.norm)
+    return max(min(10 * gap, 0.1 * problem.norm) * tol, 1e-14 * problem.norm)
 
 
 def _steps_foreseen(look: Lanczos, k: int) -> float:
@@ -281,8 +271,6 @@ def _guarded(
     tol: float,
     further: int,
     most: int,
-    *,
-    quick: bool,
 ) -> Pairs:
     """The pairs found, and the lowest one beside them, which shows that no copy is missing.
 
@@ -290,10 +278,8 @@ def _guarded(
     another random vector, orthogonal to what was found, looks for what is lowest there. That vector
     has as much of a missing copy as of anything else, and each step favours the copy: once the
     lowest Ritz pair is sharper than GUARD_RESOLUTION of its distance from those found, the share of
-    a copy in it is below that, and so was its share of the random vector. Where symmetry, which
-    repeated eigenvalues come from, is ruled out, it is `quick`: a few steps from what is left of
-    ARPACK's own start, which give the gap. Where there is a copy, ARPACK finds those that are
-    orthogonal to the first ones, and the search goes on beside them.
+    a copy in it is below that, and so was its share of the random vector. Where there is a copy,
+    ARPACK finds those that are orthogonal to the first ones, and the search goes on beside them.
     """
     wanted = found.complete
     for _ in range(MOST_TURNS):
@@ -301,7 +287,7 @@ def _guarded(
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
         search = Lanczos(operator, known, start, min(SEARCH_STEPS, SEARCH_ENTRIES // problem.n))
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
-        guarded, copy = _searched(search, edge, tol, quick=quick, several=len(found.values) > 1)
+        guarded, copy = _searched(search, edge, tol)
         if guarded:
             return _with_guard(problem, found, search, tol, further)
         if not copy:
@@ -318,18 +304,14 @@ def _guarded(
     return found
 
 
-def _searched(
-    search: Lanczos, edge: float, tol: float, *, quick: bool, several: bool
-) -> tuple[bool, bool]:
+def _searched(search: Lanczos, edge: float, tol: float) -> tuple[bool, bool]:
     """Whether the lowest pair is plainly above those found, and whether it is one more of them."""
     while not search.full:
         search.extend(4)
         theta, q = search.ritz()
         bound = search.bound(q[:, 0])
-        away = bound / max(edge - theta[0], 1e-300)
-        steps = FEW_STEPS if several or away <= 0.1 else 2 * FEW_STEPS
-        plainly = away <= GUARD_RESOLUTION and edge - theta[0] > SAME * abs(edge)
-        if plainly or (quick and theta[0] < edge and search.size >= steps):
+        away = edge - theta[0]
+        if bound <= GUARD_RESOLUTION * away and away > SAME * abs(edge):
             return True, False
         if bound <= SHARPEST * tol * abs(edge) or theta[0] > (1 + 1e-9) * edge:
             return False, True

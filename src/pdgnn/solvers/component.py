@@ -29,7 +29,6 @@ from pdgnn.solvers.preconditioners import (
     without_leaves,
 )
 from pdgnn.solvers.problem import Component, ComponentProblem
-from pdgnn.solvers.symmetry import alike, least_antisymmetric
 
 __all__ = ["SOLVERS", "ComponentPairs", "ComponentSolver", "dense_pairs"]
 
@@ -43,14 +42,14 @@ ARPACK_NODES = 300
 LU_FIRST_COST, LU_COST = 5e7, 5e12
 """Multiplications, as `factorization_cost` bounds them, up to which LU is chosen unseen, or
 considered where the graph is narrow."""
+LU_SHARED = 20.0
+"""Times as many are chosen unseen where several γ share one factorization."""
 LU_TRIAL_COST = 2e8
 """From here on, a piece of the graph is factorized first to see whether it fills in."""
 NARROW = 0.06
 """Mean bandwidth, relative to the number of nodes, of a graph that LU may suit."""
 LANCZOS_STEPS, GPU_LANCZOS_STEPS = 300, 10_000
 """Steps that our own Lanczos may be foreseen to take before another solver replaces it."""
-QUICK_NODES = 4000
-"""Components from this size on are looked at for symmetry, which may spare a search for copies."""
 EVEN = 4.0
 """Largest d_i / M_i over the least one, up to which ARPACK is better than a scaled Lanczos."""
 ARPACK_STEPS, ARPACK_STEPS_EACH = 600, 40
@@ -122,10 +121,11 @@ class ComponentSolver:
     def _suits_lu(self) -> bool:
         a, n = self._adjacency, self._n
         if a.nnz == 2 * (n - 1):  # a tree, which never fills in
-            return bool(n <= LU_COST)
+            return True
         cost = factorization_cost(without_leaves(a))
-        if cost <= LU_FIRST_COST or cost > min(LU_COST, NARROW**2 * n**3):
-            return cost <= LU_FIRST_COST
+        first = LU_FIRST_COST * (LU_SHARED if self._several else 1.0)
+        if cost <= first or cost > min(LU_COST, NARROW**2 * n**3):
+            return cost <= first
         return cost <= LU_TRIAL_COST or not fills_in(a)
 
     def solve(self, gamma: float) -> ComponentPairs:
@@ -185,14 +185,6 @@ class ComponentSolver:
         return self._solver == "lanczos" and not self._several and problem.evenness <= EVEN
 
     def _arpack(self, problem: ComponentProblem) -> Pairs:
-        def asymmetric(last: float) -> bool:
-            if self._solver == "lu" or self._n < QUICK_NODES:  # the search costs less
-                return False
-            m = problem.root_m.numpy().ravel() ** 2
-            return least_antisymmetric(
-                self._adjacency, alike(self._adjacency), m, problem.scale
-            ) > (1.001 * last)
-
         limit = ARPACK_STEPS + ARPACK_STEPS_EACH * self._k
         return arpack(
             problem,
@@ -203,7 +195,6 @@ class ComponentSolver:
             most=MOST_STEPS if self._next_solver is None else 4 * limit,
             limit=np.inf if self._next_solver is None else limit,
             further=4 if self._several else 0,
-            asymmetric=asymmetric,
         )
 
     def _inverse(self) -> Preconditioner:
