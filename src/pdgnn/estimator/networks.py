@@ -17,9 +17,18 @@ from pdgnn.graph import Graph
 from pdgnn.models import MODELS, Size, find_model
 from pdgnn.nn.blocks import Attention
 from pdgnn.nn.features import compact_features
+from pdgnn.nn.scopes import parse_scopes
 from pdgnn.training.spec import RunSpec
 
-__all__ = ["DATASET", "WITHOUT_GRAPH", "NetworkModel", "network_candidates", "probabilities"]
+__all__ = [
+    "DATASET",
+    "WITHOUT_GRAPH",
+    "NetworkModel",
+    "network_candidates",
+    "network_name",
+    "network_settings",
+    "probabilities",
+]
 
 DATASET = "graph"
 """What the specs of a portfolio call their data."""
@@ -31,9 +40,17 @@ From a grid over generated graphs, tolokers and CiteSeer: the first loses least 
 one, and each next one gains most beside those before it.
 """
 MLP_WAYS = ((1, 0.01, 0.5), (3, 0.03, 0.2), (2, 3e-3, 0.5))
+NET_WAYS = ((4, 0.01, 0.5), (2, 3e-3, 0.7), (4, 0.01, 0.2))
+ROUND_WAYS = ((2, 0.02, 0.2), (1, 0.02, 0.2), (2, 0.01, 0.5))
+NET_SCOPE = (0.0, 1.0)
+"""The first scope of PD-Net: a node sums what its neighbours hand out, and so feels its degree."""
 WITHOUT_GRAPH = ("mlp", "resnet")
+ROUNDS: dict[str, Any] = {"width": 32, "steps": 150, "options": {"rounds": 8, "inject": True}}
+"""PD-Net as one rule that is applied again and again. A step is a dear one, so it is narrow."""
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "sage"},
+    {"model": "pd-net", **ROUNDS},
+    {"model": "pd-net"},
     {"model": "pd-gcn"},
     {"model": "pd-gat-sep"},
     {"model": "gcn"},
@@ -66,24 +83,55 @@ def network_candidates(
     """
     kinds: Sequence[dict[str, Any]] = KINDS
     if model != "auto":
+        plain = [k for k in KINDS if k["model"] == model and "rewired" not in k]
+        plain = plain or [{"model": model}]
         rewirable = "rewired" in MODELS[model].uses
-        kinds = [{"model": model}, *([{"model": model, "rewired": True}] if rewirable else [])]
+        kinds = [*plain, *({**k, "rewired": True} for k in plain if rewirable)]
     rows = []
     for kind in kinds:
-        ways = MLP_WAYS if kind["model"] in WITHOUT_GRAPH else WAYS
         specs = [
             replace(BASE, **kind, depth=depth, lr=lr, dropout=dropout)
-            for depth, lr, dropout in ways
+            for depth, lr, dropout in _ways(kind)
         ]
         rows.append([s for spec in specs for s in _scoped(spec, scopes)])
     turns = [spec for turn in zip_longest(*rows) for spec in turn if spec is not None]
     return list(dict.fromkeys(turns))
 
 
+def _ways(kind: Mapping[str, Any]) -> Sequence[tuple[int, float, float]]:
+    if kind["model"] in WITHOUT_GRAPH:
+        return MLP_WAYS
+    if kind["model"] == "pd-net":
+        return ROUND_WAYS if "rounds" in kind.get("options", {}) else NET_WAYS
+    return WAYS
+
+
 def _scoped(spec: RunSpec, scopes: Sequence[tuple[float, float]]) -> list[RunSpec]:
     if not (spec.uses("alpha") or spec.uses("gamma")):
         return [spec]
+    if spec.model == "pd-net":
+        scopes = list(dict.fromkeys([NET_SCOPE, *scopes]))
     return [replace(spec, alpha=alpha, gamma=gamma) for alpha, gamma in scopes]
+
+
+def network_settings(spec: RunSpec) -> dict[str, Any]:
+    """What it is trained with; of its own options those that are not at their default."""
+    names = ("depth", "width", "lr", "dropout", "alpha", "gamma", "rewired")
+    found = {n: getattr(spec, n) for n in names if n == "lr" or spec.uses(n)}
+    own = {n: v for n, v in spec.options.items() if n not in spec.defaults}
+    if further := own.get("scopes"):
+        own["scopes"] = ((spec.alpha, spec.gamma), *parse_scopes(str(further)))
+    return {**found, **own, "steps": spec.steps}
+
+
+def network_name(spec: RunSpec) -> str:
+    """``PD-GCN, rewired``: what tells kinds apart, which may be averaged with each other."""
+    said = [MODELS[spec.model].name or spec.model]
+    if (rounds := spec.options.get("rounds", 1)) != 1:
+        said.append(f"{rounds} rounds")
+    if further := spec.options.get("scopes"):
+        said.append(f"{1 + len(parse_scopes(str(further)))} scopes")
+    return ", ".join([*said, *(["rewired"] if spec.rewired else [])])
 
 
 @dataclass(frozen=True, eq=False)
