@@ -16,6 +16,7 @@ from pdgnn.estimator.networks import (
     network_settings,
     probabilities,
 )
+from pdgnn.graph import Graph
 from pdgnn.models import MODELS
 from pdgnn.nn import PDNet
 from pdgnn.training import RunSpec, Task, train
@@ -72,6 +73,38 @@ def test_running_statistics_are_kept_for_another_graph(task):
     assert np.abs(found - probabilities(by_graph)).max() > 0.01
 
 
+RECIPES = [
+    {"options": {"rounds": 3, "inject": True}},
+    {"depth": 3, "options": {"scopes": "1,1"}},
+]
+
+
+@pytest.mark.parametrize("changed", RECIPES)
+def test_a_frozen_network_predicts_a_part_of_a_graph_as_it_predicts_the_whole(task, changed):
+    """A piece of its own has the same probabilities alone and beside other pieces."""
+    model, _ = trained(task, model="pd-net", alpha=0.0, steps=30, **changed)
+    x, n = task.x.numpy(), task.graph.num_nodes
+    frozen = NetworkModel.from_state(*model.frozen(task.graph, x).state())
+    np.testing.assert_allclose(
+        frozen.predict_proba(task.graph, x), model.predict_proba(task.graph, x), atol=1e-6
+    )
+    edges = np.array([[0, 1, 2], [1, 2, 0]])
+    small = Graph.from_edge_index(edges, 3)
+    both = Graph.from_edge_index(np.hstack([task.graph.edge_index, edges + n]), n + 3)
+    together = np.vstack([x, x[:3]])
+    np.testing.assert_allclose(
+        frozen.predict_proba(both, together)[n:], frozen.predict_proba(small, x[:3]), atol=1e-6
+    )
+    assert np.abs(model.predict_proba(small, x[:3]) - frozen.predict_proba(small, x[:3])).max() > 0
+    assert frozen.frozen(small, x[:3]) is frozen
+
+
+def test_a_network_without_batch_norm_has_nothing_to_freeze(task):
+    for changed in ({"model": "sage"}, {"model": "pd-net", "options": {"norm": "layer"}}):
+        model, _ = trained(task, **changed)
+        assert model.frozen(task.graph, task.x.numpy()) is model
+
+
 def test_attention_sums_to_one_at_every_node_and_is_that_of_the_softmax(task):
     model, _ = trained(task, depth=1)
     edges, weight = model.attention(task.graph, task.x.numpy())
@@ -89,7 +122,7 @@ def test_candidates_take_turns():
     found = network_candidates(SCOPES)
     assert len(found) == len(set(found))
     names = [network_name(s) for s in found[:4]]
-    assert names == ["SAGE", "PD-Net, 8 rounds", "PD-Net", "PD-GCN"]
+    assert names == ["PD-Net", "PD-Net, 8 rounds", "SAGE", "PD-GCN"]
     assert {(s.alpha, s.gamma) for s in found if s.model == "pd-gcn"} == set(SCOPES)
     assert {(s.alpha, s.gamma) for s in found if s.model == "gcn"} == {(1.0, 1.0)}
     nets = [s for s in found if s.model == "pd-net"]

@@ -3,8 +3,8 @@
 First come logistic regression, boosted trees on diffused features, and the MLP, which take seconds.
 Then the dial: logistic regression on features diffused with one scope, over γ and over α. Then more
 models of a table, with and without diffused features; then networks, by successive halving, with
-the scope that the dial found best. At the end the best member, or an average of the best of
-different kinds.
+the scope that the dial found best (PD-Net: with one of its own before). At the end the best member,
+or an average of the best of different kinds.
 
 What is tried follows from the budget and from estimates of what each takes, never from the clock,
 so that the same seed gives the same model. The clock only ends what takes longer than planned.
