@@ -98,8 +98,8 @@ def best_first(members: Iterable[Member]) -> list[Member]:
 def blended(problem: Problem, members: Sequence[Member]) -> Member:
     """The best member, or the average of it and others where that has a better validation score.
 
-    Of each name, which says the kind, the best may take part. They are added one at a time, the one that gains most
-    first, as long as one gains :data:`GAIN`.
+    Of those with one name, which are of one kind, the best may take part. They are added one at a
+    time, the one that gains most first, as long as one gains :data:`GAIN`.
     """
     ranked = best_first(members)
     best_of_kind = [m for i, m in enumerate(ranked) if m.name not in {r.name for r in ranked[:i]}]

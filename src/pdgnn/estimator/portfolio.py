@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
