@@ -20,6 +20,8 @@ from pdgnn.graph import Graph
 from pdgnn.models import MODELS
 from pdgnn.nn import PDNet
 from pdgnn.training import RunSpec, Task, train
+from pdgnn.training.cost import step_seconds
+from pdgnn.training.plan import Cost, make_plan
 from pdgnn.training.spec import resolved
 
 SCOPES = [(0.0, 0.5), (1.0, 1.0)]
@@ -131,6 +133,16 @@ def test_candidates_take_turns():
     assert {s.model for s in network_candidates(SCOPES, model="gat")} == {"gat"}
     assert {s.rewired for s in network_candidates(SCOPES, model="gat")} == {False, True}
     assert {s.rewired for s in network_candidates(SCOPES, model="mlp")} == {False}
+
+
+def test_two_minutes_on_a_board_of_10000_squares_are_enough_for_rounds():
+    """Of which searches for networks have most, and count on more than one core."""
+    board = Task.open("minesweeper-generated:size=100,seed=1")
+    specs = [resolved(s, MODELS[s.model]) for s in network_candidates(SCOPES)]
+    plan = make_plan([Cost(s.steps, step_seconds(s, board)) for s in specs], budget=80)
+    tried = specs[: plan.settings]
+    assert "PD-Net, 8 rounds" in {network_name(s) for s in tried}
+    assert all(plan.steps(s.steps, len(plan.sizes) - 1) >= 100 for s in tried)
 
 
 def test_pd_net_alone_has_all_its_recipes():
