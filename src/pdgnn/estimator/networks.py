@@ -61,8 +61,8 @@ KINDS: tuple[dict[str, Any], ...] = (
 """Networks of ``model="auto"``, in the order in which they take turns.
 
 PD-Net is the first, and the only one where there is time for one: in a hundred steps it reached
-what SAGE does on PubMed and more on squirrel-filtered and on generated graphs, in three quarters of
-the time. Its rounds come next, for tasks in which what is known has to spread.
+about what SAGE does on PubMed and generated graphs and more on squirrel-filtered, by validation, in
+three quarters of the time. Its rounds come next, for tasks in which what is known has to spread.
 """
 
 
