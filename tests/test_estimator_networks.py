@@ -9,8 +9,20 @@ import pytest
 import torch
 
 from pdgnn import InputError
-from pdgnn.estimator.networks import NetworkModel, network_candidates, probabilities
+from pdgnn.estimator.networks import (
+    NetworkModel,
+    network_candidates,
+    network_name,
+    network_settings,
+    probabilities,
+)
+from pdgnn.graph import Graph
+from pdgnn.models import MODELS
+from pdgnn.nn import PDNet
 from pdgnn.training import RunSpec, Task, train
+from pdgnn.training.cost import step_seconds
+from pdgnn.training.plan import Cost, make_plan
+from pdgnn.training.spec import resolved
 
 SCOPES = [(0.0, 0.5), (1.0, 1.0)]
 
@@ -47,6 +59,54 @@ def test_the_probabilities_are_those_of_training(task, changed):
     np.testing.assert_array_equal(back.predict_proba(task.graph, task.x.numpy()), found)
 
 
+def test_running_statistics_are_kept_for_another_graph(task):
+    """There, evaluation is by those of training and not by those of the graph."""
+    model, _ = trained(task, model="pd-net", alpha=0.0, options={"running": True, "rounds": 2})
+    other = Task.open("minesweeper-generated:size=7,seed=5")
+    back = NetworkModel.from_state(*model.state())
+    found = back.predict_proba(other.graph, other.x.numpy())
+    net = PDNet(other.x.shape[1], 16, 1, depth=2, rounds=2, running=True)
+    net.load_state_dict(dict(model.weights))
+    assert net.running_mean.abs().sum() > 0
+    with torch.no_grad():
+        logits = net.eval()(other.x, **net.inputs(other.graph))
+        by_graph = net.train()(other.x, **net.inputs(other.graph))
+    np.testing.assert_allclose(found, probabilities(logits), atol=1e-6)
+    assert np.abs(found - probabilities(by_graph)).max() > 0.01
+
+
+RECIPES = [
+    {"options": {"rounds": 3, "inject": True}},
+    {"depth": 3, "options": {"scopes": "1,1"}},
+]
+
+
+@pytest.mark.parametrize("changed", RECIPES)
+def test_a_frozen_network_predicts_a_part_of_a_graph_as_it_predicts_the_whole(task, changed):
+    """A piece of its own has the same probabilities alone and beside other pieces."""
+    model, _ = trained(task, model="pd-net", alpha=0.0, steps=30, **changed)
+    x, n = task.x.numpy(), task.graph.num_nodes
+    frozen = NetworkModel.from_state(*model.frozen(task.graph, x).state())
+    np.testing.assert_allclose(
+        frozen.predict_proba(task.graph, x), model.predict_proba(task.graph, x), atol=1e-6
+    )
+    edges = np.array([[0, 1, 2], [1, 2, 0]])
+    small = Graph.from_edge_index(edges, 3)
+    both = Graph.from_edge_index(np.hstack([task.graph.edge_index, edges + n]), n + 3)
+    together = np.vstack([x, x[:3]])
+    np.testing.assert_allclose(
+        frozen.predict_proba(both, together)[n:], frozen.predict_proba(small, x[:3]), atol=1e-6
+    )
+    assert np.abs(model.predict_proba(small, x[:3]) - frozen.predict_proba(small, x[:3])).max() > 0
+    assert frozen.frozen(small, x[:3]) is frozen
+
+
+def test_a_network_without_batch_norm_has_nothing_to_freeze(task):
+    for changed in ({"model": "sage"}, {"model": "pd-net", "options": {"norm": "layer"}}):
+        model, _ = trained(task, **changed)
+        assert model.frozen(task.graph, task.x.numpy()) is model
+
+
 def test_attention_sums_to_one_at_every_node_and_is_that_of_the_softmax(task):
     model, _ = trained(task, depth=1)
     edges, weight = model.attention(task.graph, task.x.numpy())
@@ -63,12 +123,54 @@ def test_attention_sums_to_one_at_every_node_and_is_that_of_the_softmax(task):
 def test_candidates_take_turns():
     found = network_candidates(SCOPES)
     assert len(found) == len(set(found))
-    assert [s.model for s in found[:4]] == ["sage", "pd-gcn", "pd-gat-sep", "gcn"]
+    names = [network_name(s) for s in found[:4]]
+    assert names == ["PD-Net", "PD-Net, 8 rounds", "SAGE", "PD-GCN"]
     assert {(s.alpha, s.gamma) for s in found if s.model == "pd-gcn"} == set(SCOPES)
     assert {(s.alpha, s.gamma) for s in found if s.model == "gcn"} == {(1.0, 1.0)}
+    nets = [s for s in found if s.model == "pd-net"]
+    assert (nets[0].alpha, nets[0].gamma) == (0.0, 1.0)
+    assert {(s.alpha, s.gamma) for s in nets} == {(0.0, 1.0), *SCOPES}
     assert {s.model for s in network_candidates(SCOPES, model="gat")} == {"gat"}
     assert {s.rewired for s in network_candidates(SCOPES, model="gat")} == {False, True}
     assert {s.rewired for s in network_candidates(SCOPES, model="mlp")} == {False}
+
+
+def test_two_minutes_on_a_board_of_10000_squares_are_enough_for_rounds():
+    """Of which searches for networks have most, and count on more than one core."""
+    board = Task.open("minesweeper-generated:size=100,seed=1")
+    specs = [resolved(s, MODELS[s.model]) for s in network_candidates(SCOPES)]
+    plan = make_plan([Cost(s.steps, step_seconds(s, board)) for s in specs], budget=80)
+    tried = specs[: plan.settings]
+    assert "PD-Net, 8 rounds" in {network_name(s) for s in tried}
+    assert all(plan.steps(s.steps, len(plan.sizes) - 1) >= 100 for s in tried)
+
+
+def test_pd_net_alone_has_all_its_recipes():
+    found = {network_name(s) for s in network_candidates(SCOPES, model="pd-net")}
+    assert found == {
+        "PD-Net",
+        "PD-Net, rewired",
+        "PD-Net, 8 rounds",
+        "PD-Net, 8 rounds, rewired",
+    }
+
+
+def test_names_and_settings_tell_recipes_apart():
+    def run(**options) -> RunSpec:
+        spec = RunSpec(dataset="graph", model="pd-net", alpha=0.0, gamma=0.5, options=options)
+        return resolved(spec, MODELS["pd-net"])
+
+    plain, rounds, scopes = run(), run(rounds=3, inject=True), run(scopes="1,1")
+    assert [network_name(s) for s in (plain, rounds, scopes)] == [
+        "PD-Net",
+        "PD-Net, 3 rounds",
+        "PD-Net, 2 scopes",
+    ]
+    assert not {"rounds", "inject", "scopes"} & network_settings(plain).keys()
+    assert network_settings(rounds) == {**network_settings(plain), "rounds": 3, "inject": True}
+    assert network_settings(scopes)["scopes"] == ((0.0, 0.5), (1.0, 1.0))
+    gcn = resolved(RunSpec(dataset="graph", model="gcn", rewired=True), MODELS["gcn"])
+    assert network_name(gcn) == "GCN, rewired"
 
 
 def test_weights_of_another_network_are_refused(task):

@@ -69,18 +69,36 @@ def test_a_larger_module_takes_longer(model, field):
     assert step_seconds(larger, RING) > step_seconds(run, RING)
 
 
-def test_rounds_of_pd_net_take_as_long_as_so_many_layers():
-    def run(**fields) -> RunSpec:
-        return resolved(spec(model="pd-net", **{"depth": 2, **fields}), MODELS["pd-net"])
+def net(**fields) -> RunSpec:
+    return resolved(spec(model="pd-net", **{"depth": 2, **fields}), MODELS["pd-net"])
 
+
+def test_rounds_of_pd_net_take_as_long_as_so_many_layers():
     once, often, deep = (
-        step_seconds(one, RING) for one in (run(), run(options={"rounds": 10}), run(depth=20))
+        step_seconds(one, RING) for one in (net(), net(options={"rounds": 10}), net(depth=20))
     )
     assert often == pytest.approx(deep, rel=0.05)
     assert often > 5 * once
-    attends = run(options={"attention": True})
+    attends = net(options={"attention": True})
     assert step_seconds(attends, RING) > once
-    assert begin_seconds(attends, RING) > begin_seconds(run(), RING) == 0
+    assert begin_seconds(attends, RING) > begin_seconds(net(), RING) == 0
+
+
+def test_what_pd_net_makes_of_its_features_counts_once_for_all_rounds(monkeypatch):
+    """Linear(4, 8), two layers with W and W_0 [8, 8] of itself and of P, norms, Linear(8, 3)."""
+    for name in ("LAYER", "MESSAGES", "MESSAGE", "CHANNEL"):
+        monkeypatch.setattr(costs, name, 0.0)
+    monkeypatch.setattr(costs, "PRODUCT", 1.0)
+    run = net(width=8, options={"rounds": 5, "inject": True})
+    in_rounds, constant = 2 * (2 * 64 + 2 * 8), 2 * 2 * 64
+    assert step_seconds(run, RING) == 30 * ((4 * 8 + 8) + 5 * in_rounds + constant + (8 * 3 + 3))
+
+
+def test_every_scope_of_pd_net_has_messages(monkeypatch):
+    for name in ("LAYER", "MESSAGES", "PRODUCT", "CHANNEL"):
+        monkeypatch.setattr(costs, name, 0.0)
+    one, three = net(), net(options={"scopes": "1,1;0.5,0.8"})
+    assert step_seconds(three, RING) == pytest.approx(3 * step_seconds(one, RING))
 
 
 def test_a_model_of_ones_own_counts_as_the_heaviest_kind():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.estimator.columns import ColumnEncoder, structural_features
 from pdgnn.estimator.honest import honest_estimate
-from pdgnn.estimator.members import Clock, Problem, best_first, mean_proba
+from pdgnn.estimator.members import Clock, Member, Problem, best_first, mean_proba
 from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.portfolio import Portfolio, check_choice, fit_portfolio, without_edges
 from pdgnn.estimator.scores import score
@@ -284,7 +285,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, found: Portfolio, one: Round) -> None:
         best = found.best
-        self.members_ = best.parts or [best]
+        self.members_ = [self._frozen(member) for member in best.parts or [best]]
         self.model_ = best.model
         self.proba_ = mean_proba(self.members_)
         self.leaderboard_ = [m.row() for m in found.members]
@@ -301,6 +302,14 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.notes_.append("The time was over before all that was planned had been tried.")
         if found.stopped == "interrupted":
             self.notes_.append("The search was stopped early; this is the best it had found.")
+
+    def _frozen(self, member: Member) -> Member:
+        """The member with networks that predict another graph by the statistics of this one."""
+        models = [
+            model.frozen(self.table_.graph, self.x_) if isinstance(model, NetworkModel) else model
+            for model in member.models
+        ]
+        return replace(member, models=models)
 
     def _describe(self, scope: tuple[float, float]) -> None:
         """alpha_, gamma_, depth_ and rewired_ from the best member that has them."""

@@ -73,11 +73,6 @@ class Member:
     seconds: float
     parts: list[Member] = field(default_factory=list)
 
-    @property
-    def kind(self) -> tuple[str, bool]:
-        """Members of one kind are not averaged with each other."""
-        return self.model, bool(self.settings.get("rewired"))
-
     def row(self) -> dict[str, Any]:
         """A row of the leaderboard."""
         return {
@@ -103,11 +98,11 @@ def best_first(members: Iterable[Member]) -> list[Member]:
 def blended(problem: Problem, members: Sequence[Member]) -> Member:
     """The best member, or the average of it and others where that has a better validation score.
 
-    Of each kind the best may take part. They are added one at a time, the one that gains most
-    first, as long as one gains :data:`GAIN`.
+    Of those with one name, which are of one kind, the best may take part. They are added one at a
+    time, the one that gains most first, as long as one gains :data:`GAIN`.
     """
     ranked = best_first(members)
-    best_of_kind = [m for i, m in enumerate(ranked) if m.kind not in {r.kind for r in ranked[:i]}]
+    best_of_kind = [m for i, m in enumerate(ranked) if m.name not in {r.name for r in ranked[:i]}]
     team, reached = best_of_kind[:1], best_of_kind[0].val
     while len(team) < MOST_BLENDED:
         rest = [m for m in best_of_kind if m not in team]

@@ -3,8 +3,8 @@
 First come logistic regression, boosted trees on diffused features, and the MLP, which take seconds.
 Then the dial: logistic regression on features diffused with one scope, over γ and over α. Then more
 models of a table, with and without diffused features; then networks, by successive halving, with
-the scope that the dial found best. At the end the best member, or an average of the best of
-different kinds.
+the scope that the dial found best (PD-Net: with one of its own before). At the end the best member,
+or an average of the best of different kinds.
 
 What is tried follows from the budget and from estimates of what each takes, never from the clock,
 so that the same seed gives the same model. The clock only ends what takes longer than planned.
@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +28,8 @@ from pdgnn.estimator.networks import (
     WITHOUT_GRAPH,
     NetworkModel,
     network_candidates,
+    network_name,
+    network_settings,
     probabilities,
 )
 from pdgnn.estimator.tabular import (
@@ -309,9 +310,9 @@ class _Work:
         proba = [np.mean([_proba(r) for r in runs], axis=0) for runs in by_split]
         f, c = p.x.shape[1], p.num_classes
         return Member(
-            name=_name(spec),
+            name=network_name(spec),
             model=spec.model,
-            settings=_settings(spec),
+            settings=network_settings(spec),
             graph=spec.model not in WITHOUT_GRAPH,
             models=[NetworkModel(r.spec, r.weights or {}, f, c) for g in by_split for r in g],
             proba=proba,
@@ -326,7 +327,7 @@ class _Work:
         return f"; best so far {best.name}, validation {100 * best.val:.1f}"
 
     def _tell(self, p: SearchProgress) -> None:
-        under_way = _name(p.specs[0]) if p.specs else "networks"
+        under_way = network_name(p.specs[0]) if p.specs else "networks"
         self.clock.tell(
             f"{under_way}, step {p.step}/{p.steps}, {p.settings} settings left{self._best_so_far()}"
         )
@@ -352,18 +353,6 @@ def _proba(result: RunResult) -> NDArray[np.float64]:
     if result.logits is None:
         raise ValueError("the run has kept no logits")
     return probabilities(result.logits)
-
-
-def _settings(spec: RunSpec) -> dict[str, Any]:
-    names = ("depth", "width", "lr", "dropout", "alpha", "gamma", "rewired")
-    found = {n: getattr(spec, n) for n in names if n == "lr" or spec.uses(n)}
-    return {**found, "steps": spec.steps}
-
-
-def _name(spec: RunSpec) -> str:
-    """``PD-GCN, rewired``."""
-    name = MODELS[spec.model].name or spec.model
-    return f"{name}, rewired" if spec.rewired else name
 
 
 def without_edges(model: str) -> str:

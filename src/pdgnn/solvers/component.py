@@ -121,7 +121,7 @@ class ComponentSolver:
     def _suits_lu(self) -> bool:
         a, n = self._adjacency, self._n
         if a.nnz == 2 * (n - 1):  # a tree, which never fills in
-            return True
+            return bool(n <= LU_COST)
         cost = factorization_cost(without_leaves(a))
         first = LU_FIRST_COST * (LU_SHARED if self._several else 1.0)
         if cost <= first or cost > min(LU_COST, NARROW**2 * n**3):

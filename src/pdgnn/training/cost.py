@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from pdgnn.models import MODELS, Model, find_model
 from pdgnn.nn.features import SPARSE_SHARE
+from pdgnn.nn.pd_net import PDNet
 from pdgnn.training.loop import even_share
 from pdgnn.training.spec import RunSpec
 from pdgnn.training.task import Task
@@ -64,24 +65,26 @@ def step_seconds(
     every feature that it multiplies), and CHANNEL for every channel of every node and layer; where
     there are messages, MESSAGES for every layer and MESSAGE for every channel of every edge and
     layer; with attention MESSAGES once more, and ATTENTION for every head of every edge and layer.
+    Of PD-Net, layers are those of all rounds, parameters count once for each round in which they
+    are used, and an edge has channels for every scope.
 
     A model sends messages if it uses ``rewired``, and has attention if it uses ``heads``: one of a
     user's own, which by default says that it uses all, counts as the heaviest kind. Its parameters
-    are counted, not its operations; those of PD-Net, and its layers, once for each of its rounds;
-    those that every node has its own of count as messages.
+    are counted, not its operations; those that every node has its own of count as messages.
     """
     model, nodes = find_model(spec.model, models), task.graph.num_nodes
     spec = replace(spec, width=_width(model, task, spec))
-    used, rounds = model.used(spec), _rounds(spec)
+    used, module = model.used(spec), model.make(task.size, spec)
+    rounds, scopes = _rounds_and_scopes(module)
     first, depth = task.x.shape[1] * spec.width, spec.depth * rounds
     products = _features(task, sparse=model.sparse) * spec.width
-    products += nodes * rounds * max(0, _parameters(model, task, spec) - first)
+    products += nodes * max(0, _parameters(module, task, spec, rounds) - first)
     work = PRODUCT * products + CHANNEL * nodes * spec.width * (depth + 1)
     start = LAYER * (depth + 2)
     if "rewired" in used:
         heads = spec.heads if "heads" in used else 0
         slots = (2 * task.graph.num_edges + nodes * (3 if spec.rewired else 1)) * depth
-        work += (MESSAGE * spec.width + ATTENTION * heads) * slots
+        work += (MESSAGE * spec.width * scopes + ATTENTION * heads) * slots
         start += MESSAGES * (2 if heads else 1) * depth
     if torch.device(device).type == "cpu":
         return start + work
@@ -117,11 +120,6 @@ def runs_at_once(spec: RunSpec, task: Task, runs: int) -> int:
     return even_share(runs, MOST_AT_ONCE)
 
 
-def _rounds(spec: RunSpec) -> int:
-    given = spec.options.get("rounds", 1) if spec.model == "pd-net" else 1
-    return given if isinstance(given, int) else 1
-
-
 def _features(task: Task, *, sparse: bool) -> int:
     """Features that the first layer multiplies with: those other than 0, if it can tell."""
     if task not in _nonzeros:
@@ -130,20 +128,25 @@ def _features(task: Task, *, sparse: bool) -> int:
     return _nonzeros[task] if sparse and few else task.x.numel()
 
 
-def _parameters(model: Model, task: Task, spec: RunSpec) -> int:
+def _rounds_and_scopes(module: nn.Module) -> tuple[int, int]:
+    return (module.rounds, len(module.scopes)) if isinstance(module, PDNet) else (1, 1)
+
+
+def _parameters(module: nn.Module, task: Task, spec: RunSpec, rounds: int) -> int:
     """Of the module, but for those of which every node has its own (W_A of LINKX and GloGNN).
 
     These are not multiplied by every node: messages carry them. Those whose shape is seen at the
-    first call count as a layer of full width.
+    first call count as a layer of full width. Those of layers that are applied in rounds count in
+    each, but for what they make of h0, once.
     """
-    module: nn.Module = model.make(task.size, spec)
     nodes = task.graph.num_nodes
     told_apart = nodes not in (task.x.shape[1], spec.width)
     counted = 0
-    for p in module.parameters():
+    for name, p in module.named_parameters():
         lazy: bool = is_lazy(p)
         if lazy or not (told_apart and nodes in p.shape):
-            counted += spec.width**2 if lazy else p.numel()
+            again = rounds if name.startswith("layers") and not name.endswith("weight0") else 1
+            counted += again * (spec.width**2 if lazy else p.numel())
     return counted
 
 
