@@ -9,17 +9,23 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "SAVE_SECONDS",
     "AlphaOption",
     "AnyDevice",
+    "DatasetsOption",
     "Device",
     "DeviceOption",
     "GammaOption",
     "GraphArgument",
     "MaxGbOption",
     "Metric",
+    "MinutesOption",
+    "MostRunsOption",
+    "PlanOption",
     "Precision",
     "ReachOption",
     "RootOption",
+    "SplitsOption",
     "max_bytes_of",
 ]
 
@@ -29,6 +35,10 @@ class Device(StrEnum):
 
     cpu = "cpu"
     cuda = "cuda"
+
+
+SAVE_SECONDS = {Device.cpu: 60.0, Device.cuda: 600.0}
+"""How often the state of running groups is kept; that of a GPU's is gigabytes."""
 
 
 class AnyDevice(StrEnum):
@@ -86,6 +96,30 @@ MaxGbOption = Annotated[
         help="The most GB that a file may unpack to; else 8, or an eighth of the memory.",
         show_default=False,
     ),
+]
+DatasetsOption = Annotated[
+    str | None,
+    typer.Option(help="Which graphs, with commas between them; else all.", show_default=False),
+]
+SplitsOption = Annotated[
+    str | None,
+    typer.Option(help="Which splits: 0,1,2 or 0-4; else the first ten.", show_default=False),
+]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Begin no group of runs after so many; what is done is kept.", show_default=False
+    ),
+]
+MostRunsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="The most runs to train at once; else as many as fit a GPU, 1 on a CPU.",
+        show_default=False,
+    ),
+]
+PlanOption = Annotated[
+    bool, typer.Option("--plan", "--dry-run", help="Say what there is to do, and stop.")
 ]
 AlphaOption = Annotated[float, typer.Option(help="α of L^(α,γ), in [0, 1].")]
 GammaOption = Annotated[float, typer.Option(help="γ of L^(α,γ), in [0, 1].")]

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pdgnn.cli.lists import whole_numbers, words
-from pdgnn.cli.options import Device, Precision, RootOption
+from pdgnn.cli.options import (
+    SAVE_SECONDS,
+    DatasetsOption,
+    Device,
+    MinutesOption,
+    MostRunsOption,
+    PlanOption,
+    Precision,
+    RootOption,
+    SplitsOption,
+)
 from pdgnn.cli.progress import WorkersOption, watching
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
@@ -21,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["records_command"]
 
 STORE = Path("records.sqlite")
-SAVE_SECONDS = {Device.cpu: 60.0, Device.cuda: 600.0}
 
 
 def _print_list(wanted: bool) -> None:
@@ -44,10 +53,7 @@ def records_command(
             help="Name the graphs, the best published scores and the searches, and exit.",
         ),
     ] = False,
-    datasets: Annotated[
-        str | None,
-        typer.Option(help="Which graphs, with commas between them; else all.", show_default=False),
-    ] = None,
+    datasets: DatasetsOption = None,
     models: Annotated[
         str | None,
         typer.Option(
@@ -69,28 +75,14 @@ def records_command(
         bool,
         typer.Option("--ablation", help="Train PD-Net's setting with one part changed at a time."),
     ] = False,
-    splits: Annotated[
-        str | None,
-        typer.Option(help="Which splits: 0,1,2 or 0-4; else the first ten.", show_default=False),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            help="Begin no group of runs after so many; what is done is kept.", show_default=False
-        ),
-    ] = None,
+    splits: SplitsOption = None,
+    minutes: MinutesOption = None,
     device: Annotated[Device, typer.Option(help="Where networks train.")] = Device.cpu,
     precision: Annotated[
         Precision, typer.Option(help="Of networks; tf32 and bfloat16 are for GPUs.")
     ] = Precision.float32,
     workers: WorkersOption = 1,
-    most_runs: Annotated[
-        int | None,
-        typer.Option(
-            help="The most runs to train at once; else as many as fit a GPU, 1 on a CPU.",
-            show_default=False,
-        ),
-    ] = None,
+    most_runs: MostRunsOption = None,
     store: Annotated[
         Path | None,
         typer.Option(
@@ -99,9 +91,7 @@ def records_command(
             show_default=False,
         ),
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", "--dry-run", help="Say what there is to do, and stop.")
-    ] = False,
+    plan: PlanOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="The table as one JSON object.")] = False,
     markdown: Annotated[
         Path | None, typer.Option(help="Write the table as Markdown, too.", show_default=False)

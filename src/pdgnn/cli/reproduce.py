@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pdgnn.cli.lists import whole_numbers, words
-from pdgnn.cli.options import Device, Precision, RootOption
+from pdgnn.cli.options import (
+    SAVE_SECONDS,
+    DatasetsOption,
+    Device,
+    MinutesOption,
+    MostRunsOption,
+    PlanOption,
+    Precision,
+    RootOption,
+    SplitsOption,
+)
 from pdgnn.cli.progress import WorkersOption, trained_with_progress, watching
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
@@ -22,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["reproduce_command"]
 
 STORE = Path("paper.sqlite")
-SAVE_SECONDS = {Device.cpu: 60.0, Device.cuda: 600.0}
-"""How often the state of running groups is kept; that of a GPU's is gigabytes."""
 
 
 class SearchOption(StrEnum):
@@ -65,10 +73,7 @@ def reproduce_command(
             help="Name the experiments, and exit.",
         ),
     ] = False,
-    datasets: Annotated[
-        str | None,
-        typer.Option(help="Which graphs, with commas between them; else all.", show_default=False),
-    ] = None,
+    datasets: DatasetsOption = None,
     models: Annotated[
         str | None,
         typer.Option(
@@ -77,10 +82,7 @@ def reproduce_command(
             show_default=False,
         ),
     ] = None,
-    splits: Annotated[
-        str | None,
-        typer.Option(help="Which splits: 0,1,2 or 0-4; else the first ten.", show_default=False),
-    ] = None,
+    splits: SplitsOption = None,
     steps: Annotated[int, typer.Option(help="Steps of a run that is trained to the end.")] = 1000,
     search: Annotated[
         SearchOption,
@@ -113,19 +115,8 @@ def reproduce_command(
             help="Also tell tensorboard:FOLDER or mlflow:URI of finished runs.", show_default=False
         ),
     ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            help="Begin no group of runs after so many; what is done is kept.", show_default=False
-        ),
-    ] = None,
-    most_runs: Annotated[
-        int | None,
-        typer.Option(
-            help="The most runs to train at once; else as many as fit a GPU, 1 on a CPU.",
-            show_default=False,
-        ),
-    ] = None,
+    minutes: MinutesOption = None,
+    most_runs: MostRunsOption = None,
     curves: Annotated[
         bool,
         typer.Option(
@@ -138,9 +129,7 @@ def reproduce_command(
         bool,
         typer.Option("--recompute", help="Compute layers twice: much less memory, more time."),
     ] = False,
-    plan: Annotated[
-        bool, typer.Option("--plan", "--dry-run", help="Say what there is to do, and stop.")
-    ] = False,
+    plan: PlanOption = False,
     measure: Annotated[
         bool, typer.Option(help="Time a few steps first, to say how long it will take.")
     ] = True,
