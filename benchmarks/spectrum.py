@@ -34,6 +34,7 @@ import common
 import families
 import isolated
 import spectrum_tables
+from pdgnn import InputError
 from pdgnn.experiments.provenance import Row, machine, read_rows, write_rows
 from spectrum_peers import METHODS, PEERS, Part, measure, warm_up
 
@@ -129,6 +130,11 @@ class Bench:
     def run(self, graph: str, methods: Sequence[str]) -> None:
         """Both rounds on a graph."""
         wanted = {method: ks for method in methods if (ks := self.missing(graph, method))}
+        if wanted and not is_drawn(graph):
+            try:
+                load_graph(graph)  # here, where it can say what is missing
+            except (InputError, OSError) as error:
+                raise SystemExit(f"error: {error}") from error
         for method, ks in wanted.items():
             self.measure(graph, method, ks)
         for method, ks in wanted.items() if self.options.rounds > 1 else ():

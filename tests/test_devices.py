@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pdgnn.devices import check_device
+from pdgnn.devices import check_device, one_blas_thread
 from pdgnn.errors import InputError
 
 
@@ -31,3 +31,15 @@ def test_others_are_refused(device, message):
 def test_no_gpu():
     with pytest.raises(InputError, match="needs a CUDA GPU and there is none; use device='cpu'"):
         check_device("cuda", what="this runs")
+
+
+def test_linear_algebra_has_one_thread_for_a_while():
+    pools = pytest.importorskip("threadpoolctl").threadpool_info
+
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in pools() if pool["user_api"] == "blas"]
+
+    before = threads()
+    with one_blas_thread():
+        assert set(threads()) == {1}
+    assert threads() == before

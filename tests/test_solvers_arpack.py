@@ -66,6 +66,15 @@ def test_ordinary_graphs_are_solved(name, inverse):
     assert found(GRAPHS[name], 1.0, 3, inverse=inverse).converged
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_many_pairs_of_an_inverse_are_as_sharp_as_one(seed):
+    """What rounding adds of the trivial vector must not be enlarged, step after step."""
+    g = Graph.from_networkx(nx.barabasi_albert_graph(800, 3, seed=seed))
+    pairs = found(g, 1.0, 32, inverse=True, seed=seed)
+    assert pairs.converged
+    assert float(pairs.residuals[:32].max()) < 1e-10
+
+
 def test_nothing_is_tried_where_many_steps_are_foreseen():
     path = Graph.from_networkx(nx.path_graph(3000))
     pairs = found(path, 1.0, 1, inverse=False, limit=600.0)

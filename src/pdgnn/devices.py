@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import Any
 
 import torch
 
 from pdgnn.errors import InputError
 
-__all__ = ["at_most_threads", "check_device"]
+__all__ = ["at_most_threads", "check_device", "one_blas_thread"]
 
 
 def check_device(device: str | torch.device, *, what: str, elsewhere: bool = False) -> torch.device:
@@ -55,3 +57,24 @@ def at_most_threads(count: int) -> Iterator[None]:
     finally:
         if before > count:
             torch.set_num_threads(before)
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """NumPy's and SciPy's linear algebra on one thread, where torch's threads work beside it.
+
+    The two kinds take turns, and the waiting ones spin on the cores that the others need.
+    """
+    controller = _blas()
+    if controller is None:
+        return nullcontext()
+    limited: AbstractContextManager[object] = controller.limit(limits=1, user_api="blas")
+    return limited
+
+
+@cache
+def _blas() -> Any:
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()

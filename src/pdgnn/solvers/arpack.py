@@ -216,6 +216,7 @@ def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
     trivial, root = problem.trivial, problem.root_m.ravel()
 
     def product(v: Tensor) -> Tensor:
+        v = v - trivial * (trivial @ v)  # rounding adds some, which the inverse would enlarge
         image = root * inverse((root * v)[:, None])[:, 0]
         return image.sub_(trivial, alpha=float(trivial @ image))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -13,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.devices import at_most_threads
+from pdgnn.devices import at_most_threads, one_blas_thread
 from pdgnn.errors import ConvergenceError
 from pdgnn.solvers.arpack import arpack
 from pdgnn.solvers.canonical import canonical_basis, clusters
@@ -133,7 +132,7 @@ class ComponentSolver:
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         small = self._adjacency.nnz < ONE_THREAD_ENTRIES
-        with at_most_threads(1) if small else nullcontext():
+        with at_most_threads(1) if small else one_blas_thread():
             return self._solve(gamma)
 
     def _solve(self, gamma: float) -> ComponentPairs:
