@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,13 @@ from pdgnn.cli.terminal import tell
 if TYPE_CHECKING:
     from pdgnn.training import Progress, RunResult, RunSpec, Task
 
-__all__ = ["WorkersOption", "now_and_then", "trained_with_progress", "watching"]
+__all__ = [
+    "WorkersOption",
+    "now_and_then",
+    "trained_with_progress",
+    "watching",
+    "worked_with_progress",
+]
 
 LINE_SECONDS = 30.0
 """How often a line says how far it is, where there is no terminal to show it on."""
@@ -62,6 +69,22 @@ def trained_with_progress(
             kept = f"what is done is in {folder or store}; run the same command again to go on"
         tell(f"stopped; {kept}")
         raise typer.Exit(130) from e
+
+
+def worked_with_progress(work: Any) -> bool:
+    """Do the work of a table, show how it goes, and say what is kept if it is stopped.
+
+    `work` has ``means`` with a store, and ``run()``, which says whether it came to its end.
+    """
+    means = work.means
+    try:
+        with watching() as progress:
+            work.means = replace(means, progress=progress)
+            ended: bool = work.run()
+    except KeyboardInterrupt as e:
+        tell(f"stopped; what is done is in {means.store}; run the same command again to go on")
+        raise typer.Exit(130) from e
+    return ended
 
 
 @contextmanager

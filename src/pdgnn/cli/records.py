@@ -22,7 +22,7 @@ from pdgnn.cli.options import (
     RootOption,
     SplitsOption,
 )
-from pdgnn.cli.progress import WorkersOption, watching
+from pdgnn.cli.progress import WorkersOption, worked_with_progress
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
@@ -142,8 +142,6 @@ def records_command(
 
 def _worked(work: Records, *, plan_only: bool, quiet: bool) -> bool:
     """Show the plan and, unless that is all, do the work; whether there is a table to show."""
-    from dataclasses import replace
-
     from pdgnn.report.plan import plan_text
 
     with working("opening the graphs"):
@@ -152,14 +150,7 @@ def _worked(work: Records, *, plan_only: bool, quiet: bool) -> bool:
         show(plan_text(plan))
     if plan_only:
         return False
-    try:
-        with watching() as progress:
-            work.means = replace(work.means, progress=progress)
-            ended = work.run()
-    except KeyboardInterrupt as e:
-        tell(f"stopped; what is done is in {work.store}; run the same command again to go on")
-        raise typer.Exit(130) from e
-    if not ended:
+    if not worked_with_progress(work):
         tell(f"the minutes are over; what is done is in {work.store}; the same command goes on")
     return True
 

@@ -22,7 +22,7 @@ from pdgnn.cli.options import (
     RootOption,
     SplitsOption,
 )
-from pdgnn.cli.progress import WorkersOption, trained_with_progress, watching
+from pdgnn.cli.progress import WorkersOption, trained_with_progress, worked_with_progress
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
@@ -255,8 +255,6 @@ def dataset_names(text: str) -> list[str]:
 
 
 def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measure: bool) -> None:
-    from dataclasses import replace
-
     from pdgnn.experiments.estimate import make_plan
     from pdgnn.experiments.reproduction import Reproduction
     from pdgnn.report.plan import plan_text
@@ -272,14 +270,7 @@ def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measur
         show(plan_text(plan))
         if plan_only:
             return
-        try:
-            with watching() as progress:
-                work.means = replace(means, progress=progress)
-                ended = work.run()
-        except KeyboardInterrupt as e:
-            tell(f"stopped; what is done is in {means.store}; run the same command again to go on")
-            raise typer.Exit(130) from e
-        if not ended:
+        if not worked_with_progress(work):
             tell(f"the minutes are over; what is done is in {means.store}")
     show(table_text(work.table()))
 

@@ -27,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pdgnn.baselines.parts import one_of
 from pdgnn.errors import InputError, check_whole
 from pdgnn.models import Model, Option
 from pdgnn.training.engines import Job
@@ -66,12 +67,6 @@ def _check_scopes(text: Any) -> str:
     return str(text)
 
 
-def _check_kind(kind: Any) -> str:
-    if kind not in KINDS:
-        raise InputError(f"choose one of {', '.join(KINDS)}, not {kind!r}")
-    return str(kind)
-
-
 def _check_reduce(count: Any) -> int | None:
     return None if count is None else check_whole("reduce", count)
 
@@ -89,7 +84,7 @@ TREES = Model(
         "hops": Option(4, help="the highest power of each"),
         "labels": Option(False, help="shares of the neighbours' training labels beside them"),
         "reduce": Option(32, _check_reduce, help="singular vectors for many features; None: all"),
-        "trees": Option("lightgbm", _check_kind, help="lightgbm, extra (ExtraTrees) or both"),
+        "trees": Option("lightgbm", one_of(*KINDS), help="lightgbm, extra (ExtraTrees) or both"),
         "leaves": Option(15, help="of a boosted tree"),
     },
 )

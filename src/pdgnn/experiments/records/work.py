@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -297,11 +298,15 @@ class Records:
             self._tasks[dataset] = Task.open(dataset, self.request.root)
         return self._tasks[dataset]
 
+    @cached_property
+    def _stored(self) -> list[StoredRun]:
+        """What was finished before; read once for all graphs."""
+        return read_runs(self.store)[0] if self.store.exists() else []
+
     def _known(self, dataset: str) -> dict[str, RunResult]:
         """The finished runs on a graph by key; where there is work to do, of the data at hand."""
         if dataset not in self._results:
-            runs = read_runs(self.store)[0] if self.store.exists() else []
-            mine = [run for run in runs if run.result.spec.dataset == dataset]
+            mine = [run for run in self._stored if run.result.spec.dataset == dataset]
             if self.request.parts:
                 data = self._task(dataset).fingerprint()
                 mine = [run for run in mine if run.data == data]
