@@ -8,7 +8,8 @@ from torch.func import grad, vmap
 from torch.nn import functional as F  # noqa: N812
 
 from ops_cases import device, every_backend
-from pdgnn.ops import linear, use_backend
+from pdgnn.ops import library, linear, use_backend
+from pdgnn.training.group import matmul_precision
 
 
 def draw(*shape):
@@ -42,6 +43,35 @@ def test_gradients_of_many_runs_are_laid_out_as_their_parameters():
     assert found.is_contiguous()
     each = [grad(lambda w: F.linear(x, w).sin().sum())(run) for run in w.detach()]
     torch.testing.assert_close(found, torch.stack(each))
+
+
+@every_backend
+@pytest.mark.parametrize("precision", ["tf32", "float32"])
+@pytest.mark.parametrize(
+    ("runs", "nodes", "inside", "out"),
+    [(1, 1, 1, 1), (3, 70, 17, 5), (2, 300, 64, 33), (2, 40, 130, 8)],
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_product_over_nodes(backend, precision, runs, nodes, inside, out, shared):
+    where = device(backend)
+    g = torch.randn(runs, nodes, out, device=where)
+    x = torch.randn(1 if shared else runs, nodes, inside, device=where)
+    with use_backend(backend), matmul_precision(precision):
+        found = library.over_nodes(g, x)
+    assert found.is_contiguous()
+    wide = g.double().mT @ x.double()
+    bound = 1e-3 if precision == "tf32" else 1e-6  # of 10 bits, and of 23
+    scale = g.double().abs().mT @ x.double().abs()
+    assert ((found - wide).abs() <= bound * scale).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+def test_runs_on_a_gpu_have_the_gradients_of_torch():
+    x, w = (draw(*shape).float().cuda() for shape in ((3, 500, 8), (3, 6, 8)))
+    w.requires_grad_()
+    (found,) = torch.autograd.grad(vmap(lambda x, w: linear(x, w).sin().sum())(x, w).sum(), w)
+    wide = (x.double() @ w.double().mT).cos().mT @ x.double()
+    torch.testing.assert_close(found, wide.float(), atol=2e-3, rtol=1e-5)
 
 
 def test_bfloat16_under_autocast_gives_what_torch_gives():

@@ -269,7 +269,15 @@ class Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         need_x, need_weight = ctx.needs_input_grad
         dx = torch.mm(grads[0], weight) if need_x else None
-        return dx, torch.mm(grads[0].T, x) if need_weight else None
+        return dx, _over_nodes(grads[0], x) if need_weight else None
+
+
+def _over_nodes(g: Tensor, x: Tensor) -> Tensor:
+    """gᵀ x."""
+    if not x.is_cuda:  # nothing is gained by an op
+        return torch.mm(g.T, x)
+    found: Tensor = library.over_nodes(g[None], x[None]).squeeze(0)
+    return found
 
 
 class ScoreNodes(torch.autograd.Function):

@@ -31,6 +31,9 @@ ROW = 1024
 """Bytes of a row that such a program reads: measured to be better than more or less."""
 WIDE = 512
 """Channels of a tile where heads need not be kept apart."""
+TOGETHER = 4096
+"""Bytes of x that a program of a weighted sum reads at a time: of several runs where rows are
+narrow, so that it is not the indices that it waits for."""
 L2 = 2**25
 """Bytes that an L2 cache holds besides what else goes through it."""
 
@@ -93,15 +96,16 @@ def _weighted_sum(
     if weight.shape[2] == 1:  # one weight for all heads: they are one wide head
         heads, channels = 1, heads * channels
     c, e = _blocks(channels, other.numel(), rows)
+    r = min(power_of_2(runs), max(1, TOGETHER // (c * e * x.element_size()))) if c < WIDE else 1
     scratch = _scratch(x, chunks, heads, channels)
     shared = weight.shape[0] == 1
     launch(
-        kernels.spmm, ((len(chunks) + rows) * heads, runs, cdiv(channels, c)),
+        kernels.spmm, ((len(chunks) + rows) * heads, cdiv(runs, r), cdiv(channels, c)),
         x, weight, out, scratch, ptr, other, other if slot is None else slot, chunks, len(chunks),
-        rows, sources, channels, heads, 0 if shared else weight.stride(0), weight.stride(1),
+        rows, sources, channels, heads, runs, 0 if shared else weight.stride(0), weight.stride(1),
         0 if weight.shape[2] == 1 else weight.stride(2),
         SLOTS=slot is not None, HUB=layout.HUB, ACC=acc(x),
-        INDEX=_index(x, other, weight.stride(1)), C=c, E=e, num_warps=1,
+        INDEX=_index(x, other, weight.stride(1)), R=r, C=c, E=e, num_warps=1,
     )  # fmt: skip
     _add_hub_chunks(scratch, out.view(runs, rows, heads, channels), ptr, chunks)
     return out

@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-SIZES = ("count", "rows", "targets", "sources", "edges", "blocks", "a_run", "w_run")
+SIZES = ("count", "rows", "targets", "sources", "edges", "blocks", "runs", "a_run", "w_run")
 """Arguments whose values no compilation depends on."""
 
 
@@ -68,38 +68,41 @@ def add_hub_chunks(
 
 @triton.jit(do_not_specialize=SIZES)
 def spmm(
-    x, w, out, scratch, ptr, other, slot, chunks, count, rows, sources, channels, heads, w_run,
-    w_edge, w_head,
-    SLOTS: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, C: tl.constexpr,
-    E: tl.constexpr,
+    x, w, out, scratch, ptr, other, slot, chunks, count, rows, sources, channels, heads, runs,
+    w_run, w_edge, w_head,
+    SLOTS: tl.constexpr, HUB: tl.constexpr, ACC: tl.constexpr, INDEX: tl.constexpr, R: tl.constexpr,
+    C: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
-    run = tl.program_id(1).to(tl.int64)
+    """A program takes R runs, which have the same edges."""
+    run = tl.program_id(1).to(tl.int64) * R + tl.arange(0, R)
     c = tl.program_id(2) * C + tl.arange(0, C)
-    inside = c < channels
+    inside = (run < runs)[:, None] & (c < channels)[None, :]
     unit, row, head, first, last, whole, chunk = span(
         tl.program_id(0).to(tl.int64), heads, ptr, chunks, count, rows, HUB
     )
     width = heads * channels
-    base = x + run * sources * width + head * channels
-    w += run * w_run + head * w_head
-    acc = tl.zeros([C], dtype=ACC)
+    base = x + run[:, None, None] * sources * width + head * channels
+    w += head * w_head
+    acc = tl.zeros([R, C], dtype=ACC)
     e = first + tl.arange(0, E)
     node = indices(other, e, last)
     where = indices(slot, e, last) if SLOTS else e
     for start in range(first, last, E):
         e = start + tl.arange(0, E)
         there = e < last
-        weight = tl.load(w + where.to(INDEX) * w_edge, mask=there, other=0.0)
-        at = node.to(INDEX)[:, None] * width + c[None, :]
-        values = tl.load(base + at, mask=there[:, None] & inside[None, :], other=0.0)
+        places = run[:, None] * w_run + (where.to(INDEX) * w_edge)[None, :]
+        weight = tl.load(w + places, mask=(run < runs)[:, None] & there[None, :], other=0.0)
+        at = node.to(INDEX)[None, :, None] * width + c[None, None, :]
+        values = tl.load(base + at, mask=there[None, :, None] & inside[:, None, :], other=0.0)
         node = indices(other, e + E, last)
         where = indices(slot, e + E, last) if SLOTS else e + E
-        acc += tl.sum(values.to(ACC) * weight.to(ACC)[:, None], axis=0)
+        acc += tl.sum(values.to(ACC) * weight.to(ACC)[:, :, None], axis=1)
+    column = head * channels + c[None, :]
     if whole:
-        place = out + (run * rows + row) * width + head * channels + c
+        place = out + (run * rows + row)[:, None] * width + column
         tl.store(place, acc.to(out.dtype.element_ty), mask=inside)
     if chunk:
-        tl.store(scratch + (run * count + unit) * width + head * channels + c, acc, mask=inside)
+        tl.store(scratch + (run * count + unit)[:, None] * width + column, acc, mask=inside)
 
 
 @triton.jit(do_not_specialize=SIZES)

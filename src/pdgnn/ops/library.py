@@ -342,6 +342,13 @@ def batch_norm_backward(
     return dx, dw, db
 
 
+@op(like=lambda g, x: g.new_empty(g.shape[0], g.shape[2], x.shape[2]), shared="x")
+def over_nodes(g: Tensor, x: Tensor) -> Tensor:
+    """gᵀ x of g ``[B, N, out]`` and x ``[B, N, in]``, ``[B, out, in]``."""
+    found: Tensor = kernels_for(x).over_nodes(g, x)
+    return found
+
+
 def _score_nodes_like(h: Tensor, bias: Tensor | None, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     a = _scores_like(h[..., 0])
     return _nothing(h) if bias is None else torch.empty_like(h), a, torch.empty_like(a)

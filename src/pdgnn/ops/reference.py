@@ -311,6 +311,11 @@ def batch_norm_backward(
     return dx.to(x.dtype), dw.to(weight.dtype), db.to(weight.dtype)
 
 
+def over_nodes(g: Tensor, x: Tensor) -> Tensor:
+    """gᵀ x of g ``[B, N, out]`` and x ``[B or 1, N, in]``."""
+    return torch.matmul(g.mT, x[0] if len(x) == 1 else x)
+
+
 def score_nodes(
     h: Tensor, bias: Tensor | None, att_src: Tensor, att_dst: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:

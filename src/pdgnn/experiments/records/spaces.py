@@ -81,20 +81,20 @@ _CITATION: Grid = {
 NETWORKS: dict[str, tuple[Grid, ...]] = {
     "minesweeper": (
         {
-            "depth rounds": [(1, 16), (1, 30), (2, 10), (2, 20), (2, 30), (3, 10), (3, 16)],
-            "alpha gamma": [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0), (1.0, 0.8)],
-            "dropout": [0.1, 0.2, 0.3],
+            "depth rounds": [(1, 30), (2, 10), (2, 20), (2, 30), (3, 16)],
+            "alpha gamma": [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0)],
+            "dropout": [0.1, 0.2],
             "lr": [3e-3, 0.01],
             **{"inject": [True], "width": [64], "steps": [1000]},
         },
     ),
     "tolokers": (
         {
-            "depth rounds inject": [(3, 1, False), (4, 1, False), (5, 1, False), (2, 3, True)],
+            "depth rounds inject": [(4, 1, False), (5, 1, False), (2, 3, True)],
             "gamma": [0.2, 0.5, 0.8, 1.0],
             "dropout": [0.5, 0.6, 0.7],
-            "width lr": [(128, 1e-3), (128, 3e-3), (256, 1e-3)],
-            **{"alpha": [0.0], "steps": [800]},
+            "lr": [1e-3, 3e-3],
+            **{"alpha": [0.0], "width": [128], "steps": [800]},
         },
     ),
     "squirrel-filtered": (
@@ -143,16 +143,16 @@ _GCN_CITATION: Grid = {
 GCNS: dict[str, tuple[Grid, ...]] = {
     "minesweeper": (
         {
-            **{"depth": [8, 12, 16, 20], "dropout": [0.1, 0.2, 0.3], "lr": [3e-3, 0.01]},
+            **{"depth": [8, 12, 16], "dropout": [0.2, 0.3], "lr": [3e-3, 0.01]},
             **_GCN,
             **{"width": [64], "steps": [1000]},
         },
     ),
     "tolokers": (
         {
-            **{"depth": [3, 4, 5, 8], "dropout": [0.5, 0.7], "lr": [1e-3, 3e-3]},
+            **{"depth": [3, 4, 5], "dropout": [0.5, 0.7], "lr": [1e-3, 3e-3]},
             **_GCN,
-            **{"width": [128, 256], "steps": [800]},
+            **{"width": [128], "steps": [800]},
         },
     ),
     "squirrel-filtered": (
