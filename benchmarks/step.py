@@ -33,7 +33,7 @@ GRAPHS = ("chameleon-filtered", "squirrel-filtered", "minesweeper", "tolokers")
 RUNS = 10
 SCOPE: dict[str, Any] = {"alpha": 0.5, "gamma": 0.5}
 KINDS = {
-    "matrix products": ("gemm", "gemv", "nvjet", "cutlass", "splitk"),
+    "matrix products": ("gemm", "gemv", "nvjet", "cutlass", "splitk", "over_nodes"),
     "messages": ("attend", "spmm", "sddmm", "hub_chunks"),
     "bias, dropout, GELU, residual": ("activate", "dropout"),
     "norms": ("layer_norm", "batch_norm", "batch_moments", "batch_statistics"),

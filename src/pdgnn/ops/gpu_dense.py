@@ -25,7 +25,7 @@ DROPOUT_BLOCK = 4096
 """The same for dropout, whose programs each work out a key first."""
 WIDE = 512
 """Columns of a tile whose rows need not be whole."""
-NARROW = 128
+NARROW = 64
 """Columns up to which a product over nodes has a kernel of ours."""
 PROCESSORS = 132
 """Multiprocessors to share nodes among, as an H200 has them; sums would change with the device."""
@@ -37,7 +37,7 @@ SHAPES = {
     "batch_norm_backward": (2048, 4, 6),
     "layer_norm": (512, 1, 28),
     "layer_norm_backward": (512, 1, 16),
-    "over_nodes": (4096, 4, 2),
+    "over_nodes": (4096, 4, 1),
     "score_nodes": (512, 1, 28),
     "score_nodes_backward": (512, 2, 14),
 }
