@@ -11,6 +11,7 @@ from typing import Any
 
 import classifier
 import common
+import records
 import spectrum
 import user_model
 from pdgnn.experiments.catalog import find_experiment
@@ -80,8 +81,24 @@ def paper_table() -> str:
     return "\n".join(line for line in lines if line.startswith("|"))
 
 
+def records_table() -> str:
+    """Of each graph that is finished, the method that validation prefers, and what is published."""
+    found, lines = records.table(), []
+    for graph in found.datasets:
+        own = [found.lines[graph, name] for name in ("pd-net", "pd-trees", "average")]
+        published = found.published[graph]
+        if published is None or not all(line.whole for line in own):
+            continue
+        best = max(own, key=lambda line: line.val_mean)
+        scores = f"{published.mean:.2f}", f"{best.mean:.2f} ± {best.std:.2f}"
+        by = published.by.split(" (")[0]
+        lines.append([graph, scores[0], by, scores[1], best.label])
+    return common.markdown(["graph", "best published", "by", "ours", "method"], lines)
+
+
 TABLES = {
     "paper": paper_table,
+    "records": records_table,
     "classifier": classifier_table,
     "spectrum": spectrum_table,
     "training": training_table,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from pdgnn import Graph, InputError
+from pdgnn.experiments.records.spaces import OWN_MODELS
 from pdgnn.models import MODELS, Model, Option, Size, check_models, find_model
 from pdgnn.nn.interface import seeded
 from pdgnn.training import RunSpec
@@ -191,6 +193,17 @@ def test_models_are_found_by_name():
 def test_bad_models_are_one_line(fields, message):
     with pytest.raises(InputError, match=message):
         Model(**{"build": linear, **fields})
+
+
+@pytest.mark.parametrize("name", [*MODELS, *OWN_MODELS])
+def test_a_model_can_be_sent_to_a_worker(name):
+    model = {**MODELS, **OWN_MODELS}[name]
+    sent = pickle.loads(pickle.dumps(model))
+    assert set(sent.options) == set(model.options)
+    for option in ("rounds", "trees"):
+        if option in sent.options:
+            with pytest.raises(InputError, match=r"it must be a whole|choose one of"):
+                sent.options[option].check("nothing of the kind")
 
 
 def test_heads_must_split_the_width():

@@ -7,7 +7,7 @@ narrow, but for those that it names in ``wide``; :func:`affine` takes an input o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -158,24 +158,23 @@ class MLP(nn.Module):
         return out
 
 
+# partial, as a function made within another cannot be sent to a worker process
+
+
 def whole(least: int = 1) -> Any:
     """The check of an option that is a whole number of at least so many."""
-
-    def check(value: Any) -> int:
-        return check_whole("it", value, least)
-
-    return check
+    return partial(check_whole, "it", least=least)
 
 
 def one_of(*names: str) -> Any:
     """The check of an option that is one of these texts."""
+    return partial(_one_of, names)
 
-    def check(value: Any) -> str:
-        if value not in names:
-            raise InputError(f"choose one of {', '.join(names)}, not {value!r}")
-        return str(value)
 
-    return check
+def _one_of(names: Sequence[str], value: Any) -> str:
+    if value not in names:
+        raise InputError(f"choose one of {', '.join(names)}, not {value!r}")
+    return str(value)
 
 
 def _rate(value: Any) -> float | None:

@@ -100,11 +100,11 @@ NETWORKS: dict[str, tuple[Grid, ...]] = {
     "squirrel-filtered": (
         {
             "depth": [2, 3, 4, 5],
-            "gamma": [0.7, 0.9, 1.0],
-            "dropout": [0.5, 0.6, 0.7, 0.8],
-            "scopes": ["", "1,1"],
+            "gamma": [0.9, 1.0],
+            "dropout": [0.7, 0.8, 0.85],
+            "lr": [0.03, 0.05],
             **_ADAM,
-            **{"alpha": [0.0], "running": [True], "width": [256], "lr": [0.01], "steps": [600]},
+            **{"alpha": [0.0], "running": [True], "width": [256], "steps": [80]},
         },
     ),
     "chameleon-filtered": (
@@ -157,10 +157,10 @@ GCNS: dict[str, tuple[Grid, ...]] = {
     ),
     "squirrel-filtered": (
         {
-            **{"depth": [2, 3, 4, 5], "dropout": [0.5, 0.6, 0.7, 0.8]},
+            **{"depth": [2, 3, 4, 5], "dropout": [0.7, 0.8], "lr": [0.03, 0.05]},
             **_ADAM,
             **_GCN,
-            **{"running": [True], "width": [256], "lr": [0.01], "steps": [600]},
+            **{"running": [True], "width": [256], "steps": [80]},
         },
     ),
     "chameleon-filtered": (
