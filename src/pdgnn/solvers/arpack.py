@@ -65,12 +65,12 @@ class Lanczos:
             basis = self.basis[: self.size + 1]
             w = self._product(basis[-1])
             self._alpha.append(float(basis[-1] @ w))
-            # the recurrence first: what the whole basis then takes off is rounding
             w.sub_(basis[-1], alpha=self._alpha[-1])
             if self._beta:
                 w.sub_(basis[-2], alpha=self._beta[-1])
+            # beside the known vectors alone: the basis itself is lost where its first Ritz vector
+            # is found, which is when it has served
             w -= self._known.T @ (self._known @ w)
-            w -= basis.T @ (basis @ w)
             self._beta.append(float(torch.linalg.vector_norm(w)))
             self.basis[self.size] = w / self._beta[-1]
 
@@ -88,8 +88,8 @@ class Lanczos:
         return self._beta[-1] * abs(float(q[-1]))
 
     def vectors(self, q: NDArray[np.float64]) -> Tensor:
-        """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``."""
-        return self.basis[: self.size].T @ torch.from_numpy(q.copy())
+        """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``, made orthonormal."""
+        return torch.linalg.qr(self.basis[: self.size].T @ torch.from_numpy(q.copy()))[0]
 
 
 def arpack(
