@@ -12,7 +12,7 @@ import torch
 from pdgnn import InputError
 from pdgnn.diffusion import diffused, node_inputs
 from pdgnn.experiments.records import trees as trees_module
-from pdgnn.experiments.records.trees import TREES, TreesEngine, fit_run, scopes
+from pdgnn.experiments.records.trees import TREES, TreesEngine, fit_run
 from pdgnn.training import RunSpec, Task, train
 from pdgnn.training.spec import resolved
 from recording import small_graph, work
@@ -126,9 +126,5 @@ else:
 
 @pytest.mark.parametrize("text", ["", "1", "a,b", "1,2", "0,1;", None])
 def test_scopes_that_are_none(text):
-    with pytest.raises(InputError, match="α"):
+    with pytest.raises(InputError, match=r"pairs? of (α|alpha)"):
         resolved(RunSpec(dataset="cora", model="pd-trees", options={"scopes": text}), TREES)
-
-
-def test_scopes():
-    assert scopes("0,1;0.5,0.8") == ((0.0, 1.0), (0.5, 0.8))

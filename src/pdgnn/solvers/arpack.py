@@ -89,7 +89,9 @@ class Lanczos:
 
     def vectors(self, q: NDArray[np.float64]) -> Tensor:
         """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``, made orthonormal."""
-        return torch.linalg.qr(self.basis[: self.size].T @ torch.from_numpy(q.copy()))[0]
+        found: Tensor = self.basis[: self.size].T @ torch.from_numpy(q.copy())
+        orthonormal: Tensor = torch.linalg.qr(found)[0]
+        return orthonormal
 
 
 def arpack(

@@ -30,6 +30,7 @@ from torch import Tensor
 from pdgnn.baselines.parts import one_of
 from pdgnn.errors import InputError, check_whole
 from pdgnn.models import Model, Option
+from pdgnn.nn.scopes import parse_scopes
 from pdgnn.training.engines import Job
 from pdgnn.training.engines.processes import end_with_parent
 from pdgnn.training.loop import Progress
@@ -40,7 +41,7 @@ from pdgnn.training.task import Task
 if TYPE_CHECKING:
     from pdgnn.estimator.feature_cache import FeatureCache
 
-__all__ = ["TREES", "Tables", "TreesEngine", "check_installed", "fit_run", "run_scores", "scopes"]
+__all__ = ["TREES", "Tables", "TreesEngine", "check_installed", "fit_run", "run_scores"]
 
 KINDS = ("lightgbm", "extra", "both")
 FOREST, LEAST_LEAF = 300, 2
@@ -48,22 +49,9 @@ FOREST, LEAST_LEAF = 300, 2
 NEEDED = {"lightgbm": "lightgbm", "sklearn": "scikit-learn"}
 
 
-def scopes(text: str) -> tuple[tuple[float, float], ...]:
-    """The pairs (α, γ) that an option says.
-
-    >>> scopes("0,1;0.5,0.8")
-    ((0.0, 1.0), (0.5, 0.8))
-    """
-    try:
-        pairs = [tuple(float(n) for n in pair.split(",")) for pair in text.split(";")]
-        return tuple((alpha, gamma) for alpha, gamma in pairs)
-    except (ValueError, AttributeError) as e:
-        raise InputError(f"give pairs of α and γ such as 0,1;1,1, not {text!r}") from e
-
-
 def _check_scopes(text: Any) -> str:
-    if wrong := [v for pair in scopes(text) for v in pair if not 0 <= v <= 1]:
-        raise InputError(f"α and γ are numbers in [0, 1], not {wrong[0]}")
+    if not parse_scopes(str(text)):
+        raise InputError("give at least one pair of α and γ, such as 0,1")
     return str(text)
 
 
@@ -121,7 +109,7 @@ class Tables:
             "trees",
             diffuse=True,
             reduce=said["reduce"],
-            scopes=scopes(said["scopes"]),
+            scopes=parse_scopes(said["scopes"]),
             hops=said["hops"],
         )
         found = made.get(wanted, task.graph, x)[1]
