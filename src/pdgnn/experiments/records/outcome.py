@@ -241,15 +241,15 @@ class _Gathered:
         return self.choices[method]
 
     def _found_choice(self, method: str) -> Choice | None:
-        """In the precision of which there are the most final runs."""
+        """In the precision of a search before that of the package, then of the most final runs."""
         used = {r.spec.precision for r in self.results.values()} or {"float32"}
         found = []
         for precision in sorted(used, key=PRECISIONS.index):
             own = choice_of(method, self.dataset, self.splits, precision, self.results)
             if own is not None:
                 done = sum(s.key in self.results for s in final_specs(own.spec, self.splits))
-                found.append((done, own))
-        return max(found, key=lambda pair: pair[0], default=(0, None))[1]
+                found.append((own.source == "search", done, own))
+        return max(found, key=lambda three: three[:2], default=(False, 0, None))[2]
 
     def ablation(self) -> tuple[Line, ...]:
         """The variants of PD-Net's recipe; none where only the recipe itself has runs."""
