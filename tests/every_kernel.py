@@ -24,6 +24,7 @@ from pdgnn.ops import (
     score_nodes,
 )
 from pdgnn.ops.backends import kernels_for
+from pdgnn.training.group import matmul_precision
 
 SIZES = ((37, 101, 1100, 3, 5), (64, 300, 0, 8, 64), (5, 0, 0, 1, 7))
 """Nodes, edges, more edges into one node and out of another, heads, channels."""
@@ -80,6 +81,8 @@ def rows(new: Values, nodes: int, heads: int, channels: int) -> None:
         y.sum().backward()
     y, same = layer_norm(residual, bias, new(width))
     (y.sum() + same.sum()).backward()
+    with matmul_precision("tf32"):
+        kernels_for(h).over_nodes(h.detach()[None], h.detach()[None])
     of_heads = (new(heads, channels) for _ in range(3))
     x, a_src, a_dst = score_nodes(new(nodes, heads, channels), *of_heads)
     (x.sum() + a_src.sum() + a_dst.sum()).backward()

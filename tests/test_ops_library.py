@@ -69,6 +69,7 @@ def run_all(dtype: torch.dtype) -> None:
         *layer_norm(weight, bias[0, :2], bias[0, :2]),
         *score_nodes(x, bias, src, dst),
         *score_nodes(x, None, src, dst),
+        library.over_nodes(h.detach()[None], h.detach()[None, :, :1]),
     ]
     sum(t.float().sum() for t in results).backward()
 
