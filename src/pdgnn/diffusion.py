@@ -29,7 +29,7 @@ from torch_geometric.transforms import BaseTransform
 
 from pdgnn.errors import InputError, check_whole
 from pdgnn.graph import Graph
-from pdgnn.laplacian import check_alpha, check_gamma, diffusion_matrix
+from pdgnn.laplacian import check_scopes, diffusion_matrix
 
 __all__ = ["DiffusionFeatures", "diffused", "label_shares", "singular_directions"]
 
@@ -149,17 +149,6 @@ def node_inputs(
         total = np.asarray(x.sum(axis=1)).reshape(-1, 1)
         z = np.concatenate([x @ components.T, total], axis=1).astype(x.dtype)
     return _beside([z, np.log1p(graph.degree)[:, None].astype(x.dtype)]) if degree else z
-
-
-def check_scopes(scopes: Scopes) -> tuple[tuple[float, float], ...]:
-    """The pairs (α, γ) as floats, if each lies in [0, 1] × [0, 1] and there is at least one."""
-    try:
-        pairs = [(alpha, gamma) for alpha, gamma in scopes]
-    except (TypeError, ValueError):
-        pairs = []
-    if not pairs:
-        raise InputError(f"scopes must be pairs (alpha, gamma), not {scopes!r}; such as ((0, 1),)")
-    return tuple((check_alpha(alpha), check_gamma(gamma)) for alpha, gamma in pairs)
 
 
 def to_graph(edges: Any, num_nodes: int, node_ids: NDArray[Any] | None = None) -> Graph:

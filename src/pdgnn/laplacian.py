@@ -11,6 +11,7 @@ without edges has P_ii = 1. At γ = 0, P = I.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
-from pdgnn.errors import check_number
+from pdgnn.errors import InputError, check_number
 from pdgnn.graph import Graph
 
 __all__ = [
     "DiffusionOperator",
     "check_alpha",
     "check_gamma",
+    "check_scopes",
     "diffusion_entries",
     "diffusion_matrix",
     "diffusion_weights",
@@ -45,6 +47,19 @@ def check_alpha(alpha: float) -> float:
 def check_gamma(gamma: float) -> float:
     """`gamma` as a float if it lies in [0, 1]."""
     return check_number("gamma", _number(gamma), 0, 1)
+
+
+def check_scopes(scopes: Iterable[Sequence[float]]) -> tuple[tuple[float, float], ...]:
+    """The pairs (α, γ) as floats, if each lies in [0, 1] × [0, 1] and there is at least one."""
+    try:
+        pairs = [(alpha, gamma) for alpha, gamma in scopes]
+    except (TypeError, ValueError):
+        pairs = []
+    if not pairs:
+        raise InputError(
+            f"scopes must be pairs (alpha, gamma), at least one, not {scopes!r}; such as ((0, 1),)"
+        )
+    return tuple((check_alpha(alpha), check_gamma(gamma)) for alpha, gamma in pairs)
 
 
 def _number(value: Any) -> Any:

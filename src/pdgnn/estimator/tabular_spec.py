@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pdgnn.diffusion import GRAM_LIMIT, check_scopes
+from pdgnn.diffusion import GRAM_LIMIT
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.estimator.trees import BOOSTERS, COLUMNS, rounds_and_rate
+from pdgnn.laplacian import check_scopes
 
 __all__ = ["TabularSpec", "candidates", "cost", "num_columns"]
 

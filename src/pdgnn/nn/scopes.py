@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pdgnn import laplacian
 from pdgnn.errors import InputError, check_whole
 from pdgnn.graph import Graph
-from pdgnn.laplacian import check_alpha, check_gamma, diffusion_entries
+from pdgnn.laplacian import diffusion_entries
 from pdgnn.nn.inputs import direction_phi, edge_weights, graph_inputs, structure
 from pdgnn.spectrum import eigenpairs
 
@@ -37,14 +38,8 @@ LEAST_GAMMA = 0.01
 
 
 def check_scopes(scopes: Iterable[Sequence[float]], *, learned: bool = False) -> tuple[Scope, ...]:
-    """Pairs of α and γ in [0, 1], at least one."""
-    try:
-        pairs = [(alpha, gamma) for alpha, gamma in scopes]
-    except (TypeError, ValueError):
-        pairs = []
-    if not pairs:
-        raise InputError(f"scopes must be pairs (alpha, gamma), at least one, not {scopes!r}")
-    found = tuple((check_alpha(alpha), check_gamma(gamma)) for alpha, gamma in pairs)
+    """Pairs of α and γ in [0, 1], at least one; where they are learned, γ not below its end."""
+    found = laplacian.check_scopes(scopes)
     if learned and min(gamma for _, gamma in found) < LEAST_GAMMA:
         raise InputError(f"a gamma that is learned starts at {LEAST_GAMMA} or above")
     return found

@@ -1,7 +1,7 @@
 """The Triton kernel of a product over nodes, gᵀ x, in TF32.
 
-Tensor cores take TF32 only along the dimension that is summed over. Here that is the nodes', in
-which neither g nor x is contiguous: cuBLAS then falls back to something six times slower.
+Neither g nor x is contiguous in the nodes, which are summed over. For ten runs of 10,000 nodes and
+a width of 64 cuBLAS takes 94 µs on an H200, and this 40; from a width of 128 on it gains nothing.
 """
 # mypy: ignore-errors
 
@@ -18,11 +18,9 @@ def over_nodes(
     g, x, part, nodes, out, inside, per_program, x_run,
     ROWS: tl.constexpr, M: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """gᵀ x over each program's nodes, ``[runs, programs, out, inside]``; M × C of it at a time."""
+    """gᵀ x over each program's nodes, ``[runs, programs, out, inside]``."""
     run, node, there = rows_of(nodes, per_program)
-    blocks = tl.cdiv(inside, C)
-    m = tl.program_id(2) // blocks * M + tl.arange(0, M)
-    c = tl.program_id(2) % blocks * C + tl.arange(0, C)
+    m, c = tl.arange(0, M), tl.arange(0, C)
     g += (run * nodes + node) * out
     x += run * x_run + node * inside
     acc = tl.zeros([M, C], dtype=tl.float32)

@@ -89,9 +89,8 @@ class Lanczos:
 
     def vectors(self, q: NDArray[np.float64]) -> Tensor:
         """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``, made orthonormal."""
-        found: Tensor = self.basis[: self.size].T @ torch.from_numpy(q.copy())
-        orthonormal: Tensor = torch.linalg.qr(found)[0]
-        return orthonormal
+        found: Tensor = torch.linalg.qr(self.basis[: self.size].T @ torch.from_numpy(q.copy()))[0]
+        return found
 
 
 def arpack(
