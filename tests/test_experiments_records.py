@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from pdgnn import InputError
 from pdgnn.experiments.means import Means
 from pdgnn.experiments.records import Records, RecordsRequest
 from pdgnn.experiments.records import trees as trees_module
-from pdgnn.experiments.records.average import WEIGHTS, average_specs, averaged, best_average
-from pdgnn.experiments.records.outcome import final_specs, replayed, search_of
+from pdgnn.experiments.records.average import WEIGHTS, average_specs, averaged, best_average, halves
+from pdgnn.experiments.records.outcome import (
+    final_specs,
+    gather_records,
+    replayed,
+    search_of,
+)
 from pdgnn.experiments.records.spaces import (
     FRESH_SEEDS,
     SPLITS,
@@ -21,7 +27,7 @@ from pdgnn.experiments.records.spaces import (
 from pdgnn.experiments.records.winners import Choice, as_json, winner
 from pdgnn.training import RunResult, RunSpec, Task
 from pdgnn.training.engines import here
-from pdgnn.training.store import Store
+from pdgnn.training.store import Store, StoredRun
 from recording import BAD, HONEST, TRAP, results_of, small_graph, work
 from recording import SPLITS as TWO
 
@@ -203,13 +209,13 @@ def test_the_weight_is_chosen_by_validation(both):
     places = [(r.spec.split, r.spec.seed) for r in networks]
     specs = average_specs(networks[0].spec, trees[0].spec, places)
     assert len(specs) == len(WEIGHTS) * 6
-    found = {r.spec.key: r for r in averaged(specs, networks, trees, task)}
+    found = {r.spec.key: r for r in averaged(specs, networks, trees, task, [networks, networks])}
     best = best_average(specs, found)
     assert best is not None
     assert best.spec.options["weight"] == 0.0
     assert best.val_mean == 1.0
     assert max(r.test for r in found.values()) == 1.0 > best.test_mean
-    swapped = {r.spec.key: r for r in averaged(specs, trees, networks, task)}
+    swapped = {r.spec.key: r for r in averaged(specs, trees, networks, task, [trees, trees])}
     other = best_average(specs, swapped)
     assert other is not None
     assert other.val_mean == 1.0
@@ -226,12 +232,68 @@ def test_an_average_is_that_of_probabilities(both):
 
     task, networks, trees = both
     specs = average_specs(networks[0].spec, trees[0].spec, [(1, FRESH_SEEDS[2])])
-    for result in averaged(specs, networks, trees, task):
+    for result in averaged(specs, networks, trees, task, [networks, networks]):
         w = result.spec.options["weight"]
         first, second = (1 / (1 + np.exp(-2.0 * task.x[:, c].double().numpy())) for c in (0, 1))
         mixed, y = (1 - w) * first + w * second, task.y.numpy()
-        for mask, score in ((task.masks[1, 1], result.val), (task.masks[1, 2], result.test)):
-            assert score == pytest.approx(roc_auc_score(y[mask], mixed[mask]))
+        val = [roc_auc_score(y[h.masks[1, 1]], mixed[h.masks[1, 1]]) for h in halves(task)]
+        assert result.val == pytest.approx(sum(val) / 2)
+        mask = task.masks[1, 2]
+        assert result.test == pytest.approx(roc_auc_score(y[mask], mixed[mask]))
+
+
+def test_a_network_is_scored_on_nodes_that_have_not_chosen_its_step(both):
+    task, networks, trees = both
+    one, other = halves(task)
+    right = task.y.double() * 2 - 1  # logits
+
+    def lucky(half: Task) -> list[RunResult]:  # right where it was chosen, wrong elsewhere
+        return [
+            replace(r, logits=torch.where(half.masks[r.spec.split, 1], right, -right)[:, None])
+            for r in networks
+        ]
+
+    places = [(r.spec.split, r.spec.seed) for r in networks]
+    specs = average_specs(networks[0].spec, trees[0].spec, places)
+    trees = [replace(t, logits=n.logits) for t, n in zip(trees, networks, strict=True)]
+    found = averaged(specs, lucky(task), trees, task, [lucky(one), lucky(other)])
+    assert {r.val for r in found if r.spec.options["weight"] == 0} == {0.0}
+    best = best_average(specs, {r.spec.key: r for r in found})
+    assert best is not None
+    assert float(best.spec.options["weight"] or 0) > 0
+
+
+def test_halves_share_out_the_validation_nodes_of_every_class(small):
+    task = Task.open(small)
+    one, other = halves(task)
+    assert torch.equal(one.masks[:, 1] | other.masks[:, 1], task.masks[:, 1])
+    assert not (one.masks[:, 1] & other.masks[:, 1]).any()
+    assert all(torch.equal(h.masks[:, ::2], task.masks[:, ::2]) for h in (one, other))
+    for split in range(task.num_splits):
+        a, b = (torch.bincount(task.y[h.masks[split, 1]], minlength=2) for h in (one, other))
+        assert (a - b).abs().max() <= 1
+    assert len({task.name, one.name, other.name}) == 3
+
+
+def test_an_average_by_all_validation_nodes_counts_until_there_is_a_crossed_one(small, tmp_path):
+    made = work(small, tmp_path, "search", "final", methods=("pd-net", "pd-trees", "average"))
+    assert made.run()
+    runs = [StoredRun(r, "", None, "") for r in results_of(tmp_path)]
+    crossed = made.table().lines[small, "average"]
+
+    def as_before(run: StoredRun) -> StoredRun:
+        spec, w = run.result.spec, run.result.spec.options.get("weight")
+        if w is None:
+            return run
+        said = {n: v for n, v in spec.options.items() if n != "crossed"}
+        result = replace(run.result, spec=replace(spec, options=said), val=0.5 + 0.1 * float(w))
+        return replace(run, result=result)
+
+    old = [as_before(run) for run in runs]
+    line = gather_records(old, datasets=[small], splits=TWO).lines[small, "average"]
+    assert (line.whole, line.weight) == (True, 1.0)
+    both_kinds = gather_records([*old, *runs], datasets=[small], splits=TWO)
+    assert both_kinds.lines[small, "average"] == replace(crossed, p=line.p)
 
 
 def test_final_runs_without_predictions_are_trained_again_for_the_average(small, tmp_path):

@@ -270,7 +270,11 @@ class _Gathered:
         if network is None or trees is None:
             return Line(method.label)
         places = [(s, seed) for s in self.splits for seed in FRESH_SEEDS]
-        best = best_average(average_specs(network.spec, trees.spec, places), self.results)
+        rows = (
+            average_specs(network.spec, trees.spec, places, crossed=crossed)
+            for crossed in (True, False)
+        )
+        best = next(filter(None, (best_average(some, self.results) for some in rows)), None)
         if best is None:
             return Line(method.label, wanted=len(places))
         weight = float(best.spec.options["weight"] or 0)

@@ -14,7 +14,7 @@ from pdgnn.errors import InputError, check_whole
 from pdgnn.experiments.estimate import CellPlan, ReproductionPlan
 from pdgnn.experiments.means import Means, TimeUpError, Until
 from pdgnn.experiments.records.ablation import variants
-from pdgnn.experiments.records.average import average_specs, averaged
+from pdgnn.experiments.records.average import average_specs, averaged, halves
 from pdgnn.experiments.records.outcome import (
     RecordTable,
     choice_of,
@@ -86,6 +86,11 @@ class RecordsRequest:
         """The methods that train something."""
         return [method for method in check_methods(self.methods) if method.model]
 
+    @property
+    def averages(self) -> bool:
+        """Whether final runs shall be averaged."""
+        return "final" in self.parts and METHODS["average"] in check_methods(self.methods)
+
 
 class Records:
     """The work on the records; all that is finished is in the store of `means`."""
@@ -118,8 +123,19 @@ class Records:
                 yield CellPlan(method.label, dataset, len(staged.candidates), runs, done)
             if "final" in self.request.parts:
                 yield self._final_plan(dataset, method)
+        if self.request.averages:
+            yield from self._average_plan(dataset)
         if "ablation" in self.request.parts:
             yield from self._ablation_plan(dataset)
+
+    def _average_plan(self, dataset: str) -> Iterator[CellPlan]:
+        """The network once more on either half of the validation nodes."""
+        if (found := self.choice(dataset, "pd-net")) is not None:
+            for name in self._halves(dataset):
+                runs = final_specs(replace(found.spec, dataset=name), self.request.all_splits)
+                done = sum(run.key in self._known(name) for run in runs)
+                stages = ((len(runs), found.spec.steps),)
+                yield CellPlan("PD-Net, for the average", name, 1, stages, done)
 
     def _ablation_plan(self, dataset: str) -> Iterator[CellPlan]:
         if "search" not in self.request.parts:
@@ -185,8 +201,8 @@ class Records:
         if "final" in self.request.parts:
             for method in self.request.trained:
                 self._final(dataset, method)
-            if METHODS["average"] in check_methods(self.request.methods):
-                self._average(dataset)
+        if self.request.averages:
+            self._average(dataset)
         if "ablation" in self.request.parts:
             self._ablation(dataset)
 
@@ -226,15 +242,25 @@ class Records:
         specs = average_specs(network, trees, [(s, n) for s in splits for n in FRESH_SEEDS])
         if all(spec.key in self._known(dataset) for spec in specs):
             return
+        crossed = [
+            self._train(name, final_specs(replace(network, dataset=name), splits), keep=("logits",))
+            for name in self._halves(dataset)
+        ]
         networks, tabular = (
             self._train(dataset, final_specs(spec, splits), keep=("logits",))
             for spec in (network, trees)
         )
-        found = averaged(specs, networks, tabular, task)
+        found = averaged(specs, networks, tabular, task, crossed)
         with Store(self.store) as store:
             about = store.provenance_id(self._about())
             store.add(found, {dataset: task.fingerprint()}, about)
         self._known(dataset).update({r.spec.key: r for r in found})
+
+    def _halves(self, dataset: str) -> list[str]:
+        """What the two tasks with half of the validation nodes are called."""
+        made = {half.name: half for half in halves(self._task(dataset))}
+        self._tasks.update(made)
+        return list(made)
 
     def _ablation(self, dataset: str) -> None:
         recipe = self._needed(dataset, "pd-net")
