@@ -141,7 +141,7 @@ def test_an_affordable_factorization_takes_over_where_lanczos_is_slow(monkeypatc
         check(pairs, GRID, gamma)
 
 
-def test_a_long_chain_gives_up_lanczos_before_it_has_cost_much(no_lu, monkeypatch):
+def test_a_long_chain_is_not_tried_by_lanczos(no_lu, monkeypatch):
     """λ2 − λ1 is about 1e-6: Lanczos would take thousands of steps, and is foreseen to."""
     steps = []
     real = component.davidson
@@ -151,7 +151,7 @@ def test_a_long_chain_gives_up_lanczos_before_it_has_cost_much(no_lu, monkeypatc
     n = 5000
     s = eigenpairs(Graph.from_networkx(nx.path_graph(n)), gamma=0.0)
     assert s.solver == "amg"
-    assert [pairs.iterations < 50 for pairs in steps] == [True, True]
+    assert [pairs.iterations < 50 for pairs in steps] == [True]
     u = np.sqrt(2 / n) * np.cos(np.pi * (np.arange(n) + 0.5) / n)
     assert vector_error(s.u[:, 0], u) < 1e-6
 

@@ -136,22 +136,6 @@ def test_the_limit_of_steps_is_kept_and_told():
     assert known.steps <= 7
 
 
-def test_giving_up_is_asked_and_obeyed():
-    known = Known(np.linspace(1e-6, 2.0, N - 1))
-    asked = []
-
-    def give_up(step: int, values: torch.Tensor, vectors: torch.Tensor) -> bool:
-        assert values.shape == (2,)
-        assert vectors.shape == (N, 2)
-        asked.append(step)
-        return step == 3
-
-    pairs = known.solve(give_up=give_up)
-    assert asked == [0, 1, 2, 3]
-    assert pairs.iterations == 3
-    assert not pairs.converged
-
-
 def test_a_seed_gives_the_same_numbers_twice():
     first, second, other = (Known(spread(3)).solve(seed=seed) for seed in (4, 4, 5))
     assert (first.vectors == second.vectors).all()

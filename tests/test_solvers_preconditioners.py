@@ -9,9 +9,17 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.polynomial import Chebyshev
 
 from pdgnn import Graph
-from pdgnn.solvers.preconditioners import factorization_cost, jacobi, lu, multigrid
+from pdgnn.solvers.preconditioners import (
+    MOST_DEGREE,
+    chebyshev,
+    factorization_cost,
+    lu,
+    multigrid,
+)
+from pdgnn.solvers.problem import Component
 from strategies import graphs
 
 LARGE = {
@@ -35,10 +43,21 @@ def centred(x: torch.Tensor) -> np.ndarray:
     return (x - x.mean(dim=0)).numpy()
 
 
-@given(graphs(connected=True), st.integers(1, 4))
-def test_jacobi_divides_by_the_degree(g, columns):
-    r = zero_mean(g.num_nodes, columns)
-    assert torch.equal(jacobi(g.adjacency())(r), r * torch.from_numpy(1 / g.degree)[:, None])
+@given(graphs(connected=True), st.integers(1, 4), st.floats(-0.1, 2.0))
+def test_the_polynomial_is_that_of_chebyshev(g, columns, low):
+    """What is left of y is T_m((c − λ) / h) / T_m(c / h) of it on the eigenvectors of D⁻¹L."""
+    component, y = Component(g.adjacency()), zero_mean(g.num_nodes, columns)
+    used = min(max(low, 2 / MOST_DEGREE**2), 1.0)
+    degree = max(2, round((2 / used) ** 0.5))
+    centre, half = 1 + used / 2, 1 - used / 2
+    root = np.sqrt(g.degree)[:, None]
+    values, vectors = np.linalg.eigh(laplacian(g.adjacency()).toarray() / root / root.T)
+    t = Chebyshev.basis(degree)
+    left = t((centre - values) / half) / t(centre / half)
+    dense = vectors @ (left[:, None] * (vectors.T @ (y.numpy() / root)))
+    solved = chebyshev(component, low)(y)
+    ours = (y.numpy() - laplacian(g.adjacency()) @ solved.numpy()) / root
+    np.testing.assert_allclose(ours, dense, atol=1e-9)
 
 
 @given(graphs(connected=True), st.integers(1, 4))

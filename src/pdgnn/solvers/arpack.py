@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from pdgnn.solvers.davidson import GUARD_RESOLUTION, Pairs
 from pdgnn.solvers.preconditioners import Preconditioner
 from pdgnn.solvers.problem import ComponentProblem
 
-__all__ = ["Lanczos", "arpack"]
+__all__ = ["Lanczos", "Outlook", "arpack", "looked_at"]
 
 SHARPER, SHARPEST = 0.03, 0.003
 """Residual asked of ARPACK, relative to the one promised: for one pair, and for several, which are
@@ -40,7 +40,7 @@ class Lanczos:
     def __init__(self, product: Product, known: Tensor, v: Tensor, most: int) -> None:
         self._product, self._known = product, known
         n = known.shape[1]
-        self.basis = torch.empty(min(most, n - len(known)) + 1, n, dtype=torch.float64)
+        self.basis = known.new_empty(min(most, n - len(known)) + 1, n)
         v = v - known.T @ (known @ v)
         self.basis[0] = v / torch.linalg.vector_norm(v)
         self._alpha: list[float] = []
@@ -114,8 +114,7 @@ def arpack(
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
     if inverse is None:
-        look = Lanczos(_plain(problem), problem.trivial[None], start, LOOK_STEPS + k)
-        look.extend(LOOK_STEPS + k)
+        look = _look(problem, k, start)
         if _steps_foreseen(look, k) > limit:
             return _nothing(problem, look.size)
         operator, start, degree = _filtered(problem, look, k)
@@ -231,12 +230,7 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
     beyond the other end of the spectrum, should that lie further out than was seen.
     """
     theta, q = look.ritz()
-    below = problem.n * np.cumsum(q[0] ** 2)
-    edge = min(int(np.searchsorted(below, 2 * k + 4)), len(theta) - 2)
-    while edge < len(theta) - 2 and (
-        below[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
-    ):  # further where that adds few, or where some lie far below the others
-        edge += 1
+    edge = _edge(theta, problem.n * np.cumsum(q[0] ** 2), k)
     start = look.vectors(q[:, : edge + 1] @ q[0, : edge + 1, None])[:, 0]
     low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
     centre, half = (low + high) / 2, (high - low) / 2
@@ -253,6 +247,42 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
         return now.sub_(trivial, alpha=float(trivial @ now))
 
     return filtered, start, degree
+
+
+def _edge(theta: NDArray[np.float64], count: NDArray[np.float64], k: int) -> int:
+    """The Ritz value, of `theta` in descending order, that is below the wanted eigenvalues.
+
+    `count` are how many eigenvalues each of them and those before it stand for.
+    """
+    edge = min(int(np.searchsorted(count, 2 * k + 4)), len(theta) - 2)
+    while edge < len(theta) - 2 and (
+        count[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
+    ):  # further where that adds few, or where some lie far below the others
+        edge += 1
+    return edge
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a short Lanczos process shows of a spectrum."""
+
+    low: float  # about the eigenvalue, over half the norm, that the k lowest are below
+    products: float  # that ARPACK would take, about
+
+
+def looked_at(problem: ComponentProblem, k: int, generator: torch.Generator) -> Outlook:
+    """The outlook for the k lowest pairs of a problem on any device."""
+    start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
+    look = _look(problem, k, start.to(problem.trivial.device))
+    theta, q = look.ritz()
+    edge = _edge(theta, problem.n * np.cumsum(q[0] ** 2), k)
+    return Outlook(float(1.0 - theta[edge]), _steps_foreseen(look, k))
+
+
+def _look(problem: ComponentProblem, k: int, start: Tensor) -> Lanczos:
+    look = Lanczos(_plain(problem), problem.trivial[None], start, LOOK_STEPS + k)
+    look.extend(LOOK_STEPS + k)
+    return look
 
 
 def _rayleigh_ritz(problem: ComponentProblem, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:

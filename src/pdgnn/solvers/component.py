@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 
 import numpy as np
@@ -14,15 +14,15 @@ from torch import Tensor
 
 from pdgnn.devices import at_most_threads, one_blas_thread
 from pdgnn.errors import ConvergenceError
-from pdgnn.solvers.arpack import arpack
+from pdgnn.solvers.arpack import Outlook, arpack, looked_at
 from pdgnn.solvers.canonical import canonical_basis, clusters
 from pdgnn.solvers.davidson import Pairs, davidson
 from pdgnn.solvers.dense import ComponentPairs, dense_pairs
 from pdgnn.solvers.preconditioners import (
     Preconditioner,
+    chebyshev,
     factorization_cost,
     fills_in,
-    jacobi,
     lu,
     multigrid,
     without_leaves,
@@ -47,10 +47,12 @@ LU_TRIAL_COST = 2e8
 """From here on, a piece of the graph is factorized first to see whether it fills in."""
 NARROW = 0.06
 """Mean bandwidth, relative to the number of nodes, of a graph that LU may suit."""
-LANCZOS_STEPS, GPU_LANCZOS_STEPS = 300, 10_000
-"""Steps that our own Lanczos may be foreseen to take before another solver replaces it."""
+LANCZOS_STEPS, GPU_STEPS = 300, 10_000
+"""Steps that our own Lanczos may take before another solver replaces it, on a GPU as products."""
+ARPACK_PAIRS = 4
+"""Pairs from which on ARPACK from a random vector is better than our own with those of other γ."""
 EVEN = 4.0
-"""Largest d_i / M_i over the least one, up to which ARPACK is better than a scaled Lanczos."""
+"""Largest d_i / M_i over the least one, up to which ARPACK is better than a polynomial of D⁻¹L."""
 ARPACK_STEPS, ARPACK_STEPS_EACH = 600, 40
 """Products that ARPACK may be foreseen to take, and more for each pair, before another solver is
 preferred; it is left when it took four times as many."""
@@ -144,6 +146,8 @@ class ComponentSolver:
                 self._solves += 1
             if pairs.converged:
                 return self._finish(problem, pairs)
+        if self._next_solver is not None and self._outlook.products > self._limit():
+            problem = self._switch(gamma)
         pairs = self._iterate(problem)
         if not pairs.converged and self._next_solver is not None:
             self._remember(problem, pairs)
@@ -171,20 +175,23 @@ class ComponentSolver:
         return ComponentProblem(self._component, gamma)
 
     def _suits_arpack(self, problem: ComponentProblem) -> bool:
-        """On the CPU, for the first γ.
+        """On the CPU, for the first γ; for the others where many pairs are wanted.
 
-        Without LU only where there is no other, since warm starts suit our own Lanczos better, and
-        where D / M is even, so that scaling by D⁻¹, as ours does, gains nothing.
+        Without LU only where D / M is even: its polynomial of S does not know of degrees, as ours
+        of D⁻¹L does.
         """
-        on_cpu = self._device is None or self._device.type == "cpu"
-        if self._n < ARPACK_NODES or not on_cpu:
+        if self._n < ARPACK_NODES or self._on_gpu:
             return False
         if self._solver == "lu":
             return self._snapshots is None
-        return self._solver == "lanczos" and not self._several and problem.evenness <= EVEN
+        return (
+            self._solver == "lanczos"
+            and problem.evenness <= EVEN
+            and (self._snapshots is None or self._k >= ARPACK_PAIRS)
+        )
 
     def _arpack(self, problem: ComponentProblem) -> Pairs:
-        limit = ARPACK_STEPS + ARPACK_STEPS_EACH * self._k
+        limit = self._limit()
         return arpack(
             problem,
             self._inverse() if self._solver == "lu" else None,
@@ -195,6 +202,20 @@ class ComponentSolver:
             limit=np.inf if self._next_solver is None else limit,
             further=4 if self._several else 0,
         )
+
+    @cached_property
+    def _outlook(self) -> Outlook:
+        """Of D⁻¹L, whatever γ is asked for."""
+        generator = torch.Generator().manual_seed(self._seed)
+        return looked_at(self._problem(1.0), self._k, generator)
+
+    def _limit(self) -> int:
+        """Products that are worth while before another solver is preferred."""
+        return (GPU_STEPS if self._on_gpu else ARPACK_STEPS) + ARPACK_STEPS_EACH * self._k
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self._device is not None and self._device.type != "cpu"
 
     def _inverse(self) -> Preconditioner:
         if self._preconditioner is None:
@@ -227,7 +248,6 @@ class ComponentSolver:
             further=plan.further,
             max_guards=MOST_COPIES,
             tol=max(self._tol, TIGHTEST),
-            give_up=None if self._next_solver is None else _slow_lanczos(problem, steps, self._k),
         )
 
     def _least_guards(self) -> int:
@@ -237,15 +257,14 @@ class ComponentSolver:
     def _steps(self) -> int:
         if self._next_solver is None:
             return MOST_STEPS
-        on_gpu = self._device is not None and self._device.type != "cpu"
-        return (GPU_LANCZOS_STEPS if on_gpu else LANCZOS_STEPS) + 20 * self._k
+        return (GPU_STEPS if self._on_gpu else LANCZOS_STEPS) + 20 * self._k
 
     def _build_preconditioner(self) -> Preconditioner:
         if self._solver == "lu":
             return lu(self._adjacency)
         if self._solver == "amg":
             return multigrid(self._adjacency)
-        return jacobi(self._adjacency, device=self._device)
+        return chebyshev(self._problem(1.0).component, self._outlook.low)
 
     def _start(self, problem: ComponentProblem, fresh: int, generator: torch.Generator) -> Tensor:
         """Vectors of earlier solves and random ones, drawn on the CPU: the same on any device."""
@@ -329,25 +348,3 @@ def _plan(solver: str, pairs: int, start: int) -> _Plan:
         return _Plan(basis, block, pairs + (basis - pairs) // 2, further=16)
     basis = max(2 * pairs + 8 * block, start + (6 if solver == "lu" else 3) * block)
     return _Plan(basis, block, pairs + (basis - pairs) // 3, further=4)
-
-
-def _slow_lanczos(
-    problem: ComponentProblem, steps: int, guard: int
-) -> Callable[[int, Tensor, Tensor], bool]:
-    """Foresee, from the Ritz values, that Lanczos would take more than `steps`.
-
-    The steps needed grow as 1/√gap, where the gap is that of the random walk Laplacian; the Ritz
-    vectors' quotients yᵀLy / yᵀDy bring the gap of this γ to that scale.
-    """
-    degree = torch.from_numpy(problem.degree)[:, None].to(problem.root_m.device)
-    weight = degree / problem.root_m**2  # [n, 1]: D / M
-
-    def give_up(step: int, values: Tensor, vectors: Tensor) -> bool:
-        if step < 20 or step % 10 or problem.n < 4000:
-            return False
-        first, second = float(values[0]), float(values[guard])
-        norm_d = float((weight * vectors[:, guard : guard + 1] ** 2).sum())
-        gap = (second - first) / norm_d / problem.scale
-        return bool(9.0 * (2.0 / max(gap, 1e-30)) ** 0.5 > steps)
-
-    return give_up

@@ -66,7 +66,6 @@ def davidson(
     further: int = 4,
     max_guards: int = 64,
     tol: float = 1e-8,
-    give_up: Callable[[int, Tensor, Tensor], bool] | None = None,
 ) -> Pairs:
     """The `wanted` lowest pairs of `apply` orthogonal to `trivial` ``[n]``, whole eigenspaces.
 
@@ -75,7 +74,7 @@ def davidson(
     residuals of up to `block` unfinished pairs; a basis of `basis_size` vectors is restarted from
     its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, relative to its
     largest entry, or to rounding, and the guard shows that no copy of the last wanted eigenvalue is
-    missing; or when `give_up`, asked with the step, the Ritz values and vectors, says so.
+    missing.
 
     The first `known` columns of the start may be sharp eigenvectors of a similar operator, and
     `fresh` of the others (all, unless told) are random. Such a start may lack a whole eigenspace
@@ -100,8 +99,6 @@ def davidson(
         full = basis.size == basis.room
         sure = full or (finished and basis.found_by_chance(state.end) < fresh - 0.5)
         if (finished and sure and not probing) or full or iteration == max_iterations:
-            break
-        if give_up is not None and give_up(iteration, values, vectors.T):
             break
         if state.end == pairs or (finished and not sure):
             fresh = min(pairs, wanted + max_guards - 1 - pairs, basis.room - pairs)
