@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -87,3 +88,12 @@ def test_a_setting_in_words(table):
         "leaves 15"
     )
     assert setting_text(Line("none")) == ""
+
+
+def test_a_weight_by_the_nodes_that_chose_the_step_is_said(table):
+    average = ("tolokers", "average")
+    for options, said in (({}, True), ({"crossed": True}, False)):
+        spec = replace(NETWORK, model="average", options=options)
+        lines = {**table.lines, average: replace(table.lines[average], spec=spec)}
+        text = records_markdown(replace(table, lines=lines))
+        assert ("weigh 0.25, by scores of the nodes that chose the network's step" in text) is said

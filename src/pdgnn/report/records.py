@@ -141,8 +141,8 @@ def _settings(table: RecordTable, dataset: str) -> list[str]:
     found = []
     for method in table.methods:
         line = table.lines[dataset, method.name]
-        if line.weight is not None and line.spec is not None:
-            crossed = bool(line.spec.options.get("crossed"))
+        if line.weight is not None:
+            crossed = line.spec is None or line.spec.options.get("crossed")
             by = "" if crossed else ", by scores of the nodes that chose the network's step"
             found.append(f"{line.label}: the trees weigh {line.weight:g}{by}")
         elif line.spec is not None:
