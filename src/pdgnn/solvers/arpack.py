@@ -230,7 +230,7 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
     beyond the other end of the spectrum, should that lie further out than was seen.
     """
     theta, q = look.ritz()
-    edge = _edge(theta, problem.n * np.cumsum(q[0] ** 2), k)
+    edge = _edge(theta, problem.n * q[0] ** 2, k)
     start = look.vectors(q[:, : edge + 1] @ q[0, : edge + 1, None])[:, 0]
     low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
     centre, half = (low + high) / 2, (high - low) / 2
@@ -249,11 +249,12 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
     return filtered, start, degree
 
 
-def _edge(theta: NDArray[np.float64], count: NDArray[np.float64], k: int) -> int:
+def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int) -> int:
     """The Ritz value, of `theta` in descending order, that is below the wanted eigenvalues.
 
-    `count` are how many eigenvalues each of them and those before it stand for.
+    `each` is how many eigenvalues each of them stands for.
     """
+    count = np.cumsum(each)
     edge = min(int(np.searchsorted(count, 2 * k + 4)), len(theta) - 2)
     while edge < len(theta) - 2 and (
         count[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
@@ -275,7 +276,7 @@ def looked_at(problem: ComponentProblem, k: int, generator: torch.Generator) -> 
     start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
     look = _look(problem, k, start.to(problem.trivial.device))
     theta, q = look.ritz()
-    edge = _edge(theta, problem.n * np.cumsum(q[0] ** 2), k)
+    edge = _edge(theta, problem.n * q[0] ** 2, k)
     return Outlook(float(1.0 - theta[edge]), _steps_foreseen(look, k))
 
 

@@ -170,9 +170,13 @@ class ComponentSolver:
         return self._problem(gamma)
 
     def _problem(self, gamma: float) -> ComponentProblem:
+        return ComponentProblem(self._shared(), gamma)
+
+    def _shared(self) -> Component:
+        """What all γ have in common."""
         if self._component is None:
             self._component = Component(self._adjacency, device=self._device)
-        return ComponentProblem(self._component, gamma)
+        return self._component
 
     def _suits_arpack(self, problem: ComponentProblem) -> bool:
         """On the CPU, for the first γ; for the others where many pairs are wanted.
@@ -264,7 +268,7 @@ class ComponentSolver:
             return lu(self._adjacency)
         if self._solver == "amg":
             return multigrid(self._adjacency)
-        return chebyshev(self._problem(1.0).component, self._outlook.low)
+        return chebyshev(self._shared(), self._outlook.low)
 
     def _start(self, problem: ComponentProblem, fresh: int, generator: torch.Generator) -> Tensor:
         """Vectors of earlier solves and random ones, drawn on the CPU: the same on any device."""

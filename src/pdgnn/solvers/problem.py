@@ -84,7 +84,7 @@ class ComponentProblem:
     """
 
     def __init__(self, component: Component, gamma: float) -> None:
-        self.component, self.degree = component, component.degree
+        self._component, self.degree = component, component.degree
         self.n = self.degree.size
         m = gamma * self.degree + (1.0 - gamma)
         self.norm = float(spectral_norm_bound(gamma, self.degree, m))
@@ -108,4 +108,4 @@ class ComponentProblem:
     def rayleigh(self, vectors: Tensor) -> Tensor:
         """The Rayleigh quotients uᵀSu of unit columns, ``[p]``."""
         y = (vectors / self.root_m).cpu().numpy()
-        return torch.from_numpy(self.scale * self.component.energy(y)).to(vectors.device)
+        return torch.from_numpy(self.scale * self._component.energy(y)).to(vectors.device)
