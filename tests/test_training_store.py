@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import resource
 import signal
@@ -14,50 +13,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import keeping
 from children import Child
 from keeping import RUNS
 from pdgnn import InputError
-from pdgnn.training import RunResult, RunSpec, to_arrow
+from pdgnn.training import RunResult, to_arrow
 from pdgnn.training import database as files
-from pdgnn.training.store import Store, StoredRun, export_parquet, read_runs
+from pdgnn.training.store import Store, StoredRun, read_runs
 from runs import spec
-
-DATA = {"board": "1f", "ring": "2f"}
-CURVES = np.arange(18, dtype=np.float32).reshape(6, 3)
-
-
-def result(run: RunSpec, **options) -> RunResult:
-    return RunResult(
-        run, **{"val": 0.5, "test": 0.25, "step": 3, "steps_run": 6, "seconds": 1.5, **options}
-    )
-
-
-RESULTS = [
-    result(RUNS[0], curves=CURVES, memory=2**33),
-    result(RUNS[1], val=math.nan, test=math.nan, step=0, diverged_at=6),
-    result(replace(RUNS[2], dataset="ring", alpha=0.1, gamma=0.3, model="pd-gcn", rewired=True)),
-    result(replace(RUNS[2], model="mine", options={"k": 3, "kind": "a'b", "flag": None})),
-    result(replace(RUNS[2], model="mine", options={"k": 3, "j": 2.5}, defaults=("j",))),
-]
+from stores import CURVES, DATA, RESULTS, made_store, refused, result, same
 
 
 @pytest.fixture
 def file(tmp_path) -> Path:
-    """A store with some runs."""
-    path = tmp_path / "runs.sqlite"
-    with Store(path) as store:
-        store.add(RESULTS, DATA, store.provenance_id({"machine": "ours", "versions": {"a": "1"}}))
-    return path
-
-
-def refused(call, path: Path, message: str) -> None:
-    """The call must fail in one line, and leave the file as it is, byte for byte."""
-    before = path.read_bytes() if path.is_file() else None
-    keeping.refused(call, path, message)
-    assert before == (path.read_bytes() if path.is_file() else None)
-    left = [p.name for p in path.parent.glob(f"{path.name}-*")]
-    assert left == []
+    return made_store(tmp_path)
 
 
 def test_runs_read_back_whole_in_the_order_they_were_finished(file):
@@ -83,14 +51,6 @@ def test_runs_read_back_whole_in_the_order_they_were_finished(file):
         assert store.provenance_id({"versions": {"a": "1"}, "machine": "ours"}) == 1
         assert store.provenance_id({"machine": "theirs"}) == 2
     assert [p.name for p in file.parent.iterdir()] == [file.name]
-
-
-def same(one: RunResult, other: RunResult) -> None:
-    """Equal, nan or not, down to what is not compared."""
-    assert one.spec == other.spec
-    assert one.spec.defaults == other.spec.defaults
-    assert one.spec.key == other.spec.key
-    assert one.to_dict() == other.to_dict()
 
 
 def test_a_run_finished_again_takes_the_place_of_the_first_and_keeps_its_curves(file):
@@ -376,43 +336,6 @@ def test_a_file_that_may_not_grow_is_one_line_and_nothing_is_lost(file, tmp_path
         assert store.count() == 6 + int(added)
 
 
-# --- other forms ----------------------------------------------------------------------------------
-
-
-def test_a_parquet_file_reads_back(file, tmp_path):
-    runs, about = read_runs(file)
-    export_parquet(tmp_path / "runs.parquet", runs, about)
-    again, again_about = read_runs(tmp_path / "runs.parquet")
-    assert (len(again), again_about) == (5, about)
-    for one, other in zip(again, runs, strict=True):
-        same(one.result, other.result)
-        assert (one.data, one.provenance, one.finished) == (
-            other.data,
-            other.provenance,
-            other.finished,
-        )
-    chosen, _ = read_runs(tmp_path / "runs.parquet", where="model = 'mine'")
-    assert [run.result.spec.model for run in chosen] == ["mine", "mine"]
-    export_parquet(tmp_path / "none.parquet", [])
-    assert read_runs(tmp_path / "none.parquet") == ([], {})
-
-
-def test_what_is_no_export_is_one_line(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    bad = tmp_path / "a.parquet"
-    refused(lambda: read_runs(bad), bad, "cannot read")
-    bad.write_bytes(b"PAR1 and so on")
-    refused(lambda: read_runs(bad), bad, "; export it anew")
-    pq.write_table(pa.table({"a": [1]}), bad)
-    refused(lambda: read_runs(bad), bad, "it has no column alpha")
-    export_parquet(bad, [StoredRun(RESULTS[0], "1f", None, "")])
-    table = pq.read_table(bad)
-    pq.write_table(table.set_column(table.column_names.index("val"), "val", pa.array([7.0])), bad)
-    refused(lambda: read_runs(bad), bad, "row 1, is damaged or of another version (val must be")
-
-
 def test_stores_are_merged(file, tmp_path):
     extra = result(spec(seed=40), curves=CURVES)
     with Store(tmp_path / "b.sqlite") as other, Store(file) as store:
@@ -428,20 +351,6 @@ def test_stores_are_merged(file, tmp_path):
         assert store.merge(*read_runs(tmp_path / "b.sqlite")) == 0
         assert store.merge([StoredRun(result(spec(seed=41)), "3f", 5, "")]) == 1
         assert store.runs()[-1].provenance is None
-
-
-def test_the_runs_of_this_repository_are_read():
-    file = Path(__file__).parents[1] / "results" / "paper.parquet"
-    runs, about = read_runs(file)
-    assert len(runs) > 10_000
-    assert all(run.data and run.provenance in about for run in runs)
-    assert len({(run.data, run.result.spec.key) for run in runs}) == len(runs)
-    chosen = read_runs(file, where="model = 'pd-gat' AND split = 3")[0]
-    assert {(r.result.spec.model, r.result.spec.split) for r in chosen} == {("pd-gat", 3)}
-
-
-def test_a_folder_without_runs_is_one_line(tmp_path):
-    refused(lambda: read_runs(tmp_path), tmp_path, "holds no finished runs")
 
 
 def test_a_store_is_a_flat_table(file):

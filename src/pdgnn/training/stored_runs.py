@@ -17,7 +17,7 @@ from pdgnn.errors import DAMAGE, InputError
 from pdgnn.io.atomic import replacing
 from pdgnn.training.database import COLUMNS
 from pdgnn.training.rows import StoredRun, result_from_row, row_of
-from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.spec import SETTINGS, VERSION, RunResult, RunSpec
 
 __all__ = ["export_parquet", "read_folder", "read_parquet_runs", "read_results", "reading"]
 
@@ -105,7 +105,10 @@ def _read_curves(file: Path, steps: int) -> Any:
 
 # --- Parquet --------------------------------------------------------------------------------------
 
-ABOUT = b"pdgnn.provenances"
+ABOUT, FORM = b"pdgnn.provenances", b"pdgnn.version"
+EXPORTED = (*(name for name in COLUMNS if name not in ("key", "spec")), "defaults")
+"""The columns of an export: those of a store but for what the others say already, which would be
+two thirds of the file."""
 
 
 def export_parquet(
@@ -113,19 +116,24 @@ def export_parquet(
     runs: Sequence[StoredRun],
     provenances: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write the runs as a Parquet file with the columns of a store; without curves.
+    """Write the runs as a Parquet file with the columns :data:`EXPORTED`; without curves.
 
     :func:`pdgnn.training.store.read_runs` reads it back, the facts about their trainings too.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [row_of(r.result, r.data, r.provenance, r.finished) for r in runs]
-    columns = {n: pa.array([row[n] for row in rows], _type(n)) for n in COLUMNS}
+    rows = [
+        row_of(r.result, r.data, r.provenance, r.finished)
+        | {"defaults": json.dumps(r.result.spec.defaults)}
+        for r in runs
+    ]
+    columns = {n: pa.array([row[n] for row in rows], _type(n)) for n in EXPORTED}
     facts = json.dumps({str(n): dict(about) for n, about in (provenances or {}).items()})
-    table = pa.table(columns).replace_schema_metadata({ABOUT: facts.encode()})
+    about = {ABOUT: facts.encode(), FORM: str(VERSION).encode()}
+    table = pa.table(columns).replace_schema_metadata(about)
     with replacing(path, follow=True) as partial:
-        pq.write_table(table, partial, compression="zstd")
+        pq.write_table(table, partial, compression="zstd", compression_level=19)
 
 
 def _type(name: str) -> Any:
@@ -133,12 +141,12 @@ def _type(name: str) -> Any:
 
     if name == "rewired":
         return pa.bool_()
-    kind = COLUMNS[name].split()[0]
+    kind = COLUMNS.get(name, "TEXT").split()[0]
     return {"REAL": pa.float64(), "INTEGER": pa.int64(), "TEXT": pa.string()}[kind]
 
 
 def read_parquet_runs(file: Path) -> tuple[list[StoredRun], dict[int, dict[str, Any]]]:
-    """The runs of :func:`export_parquet`."""
+    """The runs of :func:`export_parquet`; earlier versions have a column ``spec``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -147,11 +155,13 @@ def read_parquet_runs(file: Path) -> tuple[list[StoredRun], dict[int, dict[str, 
             table = pq.read_table(file)
         except pa.ArrowException as e:
             raise ValueError(e) from e
-        if missing := set(COLUMNS) - set(table.column_names):
+        wanted = {*EXPORTED, "spec"} - {"defaults" if "spec" in table.column_names else "spec"}
+        if missing := wanted - set(table.column_names):
             raise ValueError(f"it has no column {min(missing)}, which an export of runs has")
-        facts = json.loads((table.schema.metadata or {}).get(ABOUT, b"{}"))
-        about = {int(number): dict(said) for number, said in facts.items()}
-        rows = table.select(list(COLUMNS)).to_pylist()
+        said = table.schema.metadata or {}
+        facts, version = json.loads(said.get(ABOUT, b"{}")), int(said.get(FORM, VERSION))
+        about = {int(number): dict(fact) for number, fact in facts.items()}
+        rows = [_with_spec(row, version) for row in table.select(sorted(wanted)).to_pylist()]
     found = [
         StoredRun(
             result_from_row(row, f"{file}, row {i},"),
@@ -162,3 +172,12 @@ def read_parquet_runs(file: Path) -> tuple[list[StoredRun], dict[int, dict[str, 
         for i, row in enumerate(rows, 1)
     ]
     return found, about
+
+
+def _with_spec(row: dict[str, Any], version: int) -> dict[str, Any]:
+    """A row with its spec, put together from the other columns where it has none."""
+    if "spec" in row:
+        return row
+    own = {name: json.loads(row[name]) for name in ("options", "defaults")}
+    spec = {"version": version, **{name: row[name] for name in SETTINGS}, **own}
+    return {**row, "spec": json.dumps(spec)}
