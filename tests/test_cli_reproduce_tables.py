@@ -52,6 +52,16 @@ def count(file) -> int:
         return store.count()
 
 
+def test_a_part_of_a_grid_is_drawn_and_named():
+    words = ("table2", *SMALL, "--models", "FAGCN", "--most-settings", "3")
+    planned = run(*words, "--plan", "--no-measure")
+    assert "FAGCN" in planned.stdout
+    assert "6 x 1, 4 x 5" in planned.stdout
+    done = run(*words, "--no-measure")
+    assert "3 of 16." in done.stdout
+    assert count("paper.sqlite") == 10
+
+
 @pytest.mark.usefixtures("without_h2gcn")
 def test_the_list_names_every_experiment_and_what_is_not_there():
     said = run("--list").stdout
@@ -148,6 +158,7 @@ def test_stopped_by_ctrl_c(monkeypatch):
         (["table2", "--models", "H2GCN"], "there is no model for H2GCN yet"),
         (["table2", "--models", ","], "--models is empty"),
         (["table2", "--datasets", "cora"], "table2 has no cora"),
+        (["table2", "--most-settings", "0"], "most_settings must be a whole number"),
         (["table2", "--splits", "a"], "--splits takes whole numbers"),
         (["table2", "--table"], "there is no file paper.sqlite; name a store with --store"),
         (["table2", "--quick"], "--quick and --output are for figure1, not for table2"),

@@ -190,6 +190,30 @@ def test_another_system_is_judged_by_its_own_grid():
     assert one.by_validation.mean == pytest.approx(50)
 
 
+def test_of_another_system_the_whole_grid_is_known():
+    setting = {"dataset": "minesweeper", "model": "fagcn", "depth": 2, "width": 32, "dropout": 0.5}
+    one = cell(runs(**setting, lr=0.03, options={"epsilon": 0.3}), "FAGCN")
+    assert (len(one.tried), one.grid) == (1, 16)
+    assert cell([], "GCN").grid == 0
+
+
+def test_homophilic_graphs_have_runs_of_appendix_e_too():
+    base = {"dataset": "cora", "model": "pd-gcn", "gamma": 0.5}
+    usual = runs(**base, depth=2, val=0.5)
+    own = {**base, "depth": 2, "width": 64, "weight_decay": 5e-4, "dropout": 0.3}
+    found = [*usual, *runs(**own, lr=0.05, val=0.6), *runs(**own, lr=0.1, val=0.4)]
+    found += runs(**own, lr=0.02, val=0.9)  # of neither
+    found += runs(**{**own, "width": 128}, lr=0.05, val=0.9)
+    found += runs(**{**own, "dataset": "tolokers"}, lr=0.05, val=0.9)
+    table = gather("homophilic", found)
+    one = table.cells["PD-GCN", "cora"]
+    assert [(t.spec.lr, t.spec.width) for t in one.whole] == [(3e-5, 512), (0.05, 64), (0.1, 64)]
+    assert one.by_validation is not None
+    assert one.by_validation.spec.lr == 0.05
+    assert [t.spec.lr for t in one.alike] == [3e-5]  # of one learning rate
+    assert cell(found, "PD-GCN", "tolokers").tried == ()
+
+
 def test_another_system_may_have_fewer_steps():
     setting = {"dataset": "cora", "model": "gbk-gnn", "depth": 2, "width": 16, "dropout": 0.5}
     found = runs(**setting, lr=0.01, steps=500)

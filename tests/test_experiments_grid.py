@@ -10,6 +10,8 @@ from pdgnn.experiments.grid import (
     UNTUNED,
     Search,
     check_search,
+    drawn,
+    in_appendix,
     representatives,
     row_settings,
 )
@@ -41,7 +43,7 @@ def scopes(found) -> list:
 
 
 def test_a_model_without_alpha_and_gamma_has_its_depths():
-    found = settings("GCN", "cora", "full")
+    found = settings("GCN", "questions", "full")
     assert [s.spec.depth for s in found] == [*DEPTHS]
     assert scopes(found) == [UNTUNED]
     assert found[0].scopes == ()
@@ -52,9 +54,35 @@ def test_how_many_settings_each_search_has():
     assert len(settings("PD-GCN", "minesweeper", "coarse")) == 125  # (1, 1) is the published one
     assert len(settings("PD-GAT", "minesweeper", "coarse")) == 130
     assert len(settings("PD-GAT", "minesweeper", "full")) == 605
-    assert len(settings("PD-GAT", "cora", "coarse")) == 125
+    assert len(settings("PD-GAT, α = γ = 1", "cora", "published")) == 5
     assert set(COARSE) < set(FULL)
     assert len(FULL) == len(set(FULL)) == 121
+
+
+def test_homophilic_graphs_have_settings_of_appendix_e_beside_the_protocol():
+    plain, scoped = settings("GCN", "cora", "full"), settings("PD-GAT", "cora", "coarse")
+    for found, protocol in ((plain, 5), (scoped, 125)):
+        own = [s for s in found if in_appendix(s.spec)]
+        assert len(own) == len(found) - protocol == 600
+        assert len({s.spec.key for s in found}) == len(found)
+        assert {s.spec.width for s in own} == {64}
+        assert {s.spec.lr for s in own} == {0.01, 0.05, 0.1}
+        assert {s.spec.depth for s in own} == {*DEPTHS}
+        assert not any(s.always for s in own)
+    assert found == settings("PD-GAT", "cora", "coarse")  # drawn by a fixed seed
+    assert len({(s.spec.alpha, s.spec.gamma) for s in own}) == 25
+    assert not any(in_appendix(s.spec) for s in settings("GCN", "cora", "published"))
+    assert not any(in_appendix(s.spec) for s in settings("GCN", "questions", "full"))
+
+
+def test_a_part_of_the_settings_is_drawn_with_those_that_are_always_trained():
+    found = settings("PD-GAT", "minesweeper", "full")
+    always = {s.spec.key for s in found if s.always}
+    part = drawn(found, 40)
+    assert 40 <= len(part) <= 40 + len(always)
+    assert always <= {s.spec.key for s in part} <= {s.spec.key for s in found}
+    assert drawn(found, 40) == part
+    assert drawn(found, 605) == drawn(found, None) == found
 
 
 def test_the_published_scope_and_the_untuned_one_are_in_any_search():

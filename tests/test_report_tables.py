@@ -79,6 +79,16 @@ def test_the_test_is_named_where_there_was_one():
     assert "+2.00\\*" not in text
 
 
+def test_a_trimmed_grid_is_named():
+    table = score_table()
+    cells = {
+        p: replace(c, grid=16 if p == ("GCN", "tolokers") else 0) for p, c in table.cells.items()
+    }
+    said = "A part of the grid was tried: GCN on tolokers 1 of 16."
+    assert said in table_markdown(replace(table, cells=cells))
+    assert "part of the grid" not in table_markdown(table)
+
+
 def test_markdown_has_as_many_columns_in_every_line():
     text = table_markdown(score_table(), comparisons=COMPARISONS)
     bars = [len(re.findall(r"(?<!\\)\|", n)) for n in text.splitlines() if n.startswith("|")]

@@ -91,6 +91,13 @@ def reproduce_command(
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Train every setting to the end; prune none.")
     ] = False,
+    most_settings: Annotated[
+        int | None,
+        typer.Option(
+            help="Where a row has more settings, draw so many by a fixed seed; else all.",
+            show_default=False,
+        ),
+    ] = None,
     width: Annotated[int, typer.Option(help="Hidden channels; 512 in the paper.")] = 512,
     device: Annotated[Device, typer.Option(help="Where the runs train.")] = Device.cpu,
     precision: Annotated[
@@ -179,7 +186,17 @@ def reproduce_command(
             _facts(experiment, store, root)
             return
         request = _request(
-            experiment, models, datasets, splits, steps, search, exhaustive, width, precision, root
+            experiment,
+            models,
+            datasets,
+            splits,
+            steps=steps,
+            search=search.value,
+            exhaustive=exhaustive,
+            most_settings=most_settings,
+            width=width,
+            precision=precision.value,
+            root=root,
         )
         from pdgnn.experiments.means import Means
 
@@ -208,13 +225,11 @@ def _request(
     models: str | None,
     datasets: str | None,
     splits: str | None,
-    steps: int,
-    search: SearchOption,
-    exhaustive: bool,
-    width: int,
-    precision: Precision,
-    root: Path | None,
+    *,
+    search: str,
+    **rest: Any,
 ) -> Request:
+    """What was asked for; `rest` are fields of the request as they are."""
     from pdgnn.cli.own_models import split_models
     from pdgnn.experiments.catalog import find_experiment
     from pdgnn.experiments.grid import Search
@@ -230,12 +245,8 @@ def _request(
         rows=rows,
         datasets=None if datasets is None else dataset_names(datasets),
         splits=None if splits is None else whole_numbers("--splits", splits),
-        steps=steps,
-        search=Search(search.value),
-        exhaustive=exhaustive,
-        width=width,
-        precision=precision.value,
-        root=root,
+        search=Search(search),
+        **rest,
     )
 
 

@@ -1,8 +1,8 @@
 """A table of scores out of finished runs, whichever search or command made them.
 
-Only runs of the paper's protocol count: its learning rate, dropout and so on, or of one of the
-other systems a setting of its grid; and the number of the split for a seed. No data need be on
-disk.
+Only runs of the paper's protocol count: its learning rate, dropout and so on, on Cora, CiteSeer and
+PubMed those of its Appendix E too, or of one of the other systems a setting of its grid; and the
+number of the split for a seed. No data need be on disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from pdgnn.experiments.catalog import (
     metric_of,
     paper_name,
 )
-from pdgnn.experiments.grid import UNTUNED, representatives, system_settings, system_steps
+from pdgnn.experiments.grid import (
+    UNTUNED,
+    in_appendix,
+    representatives,
+    system_settings,
+    system_steps,
+)
 from pdgnn.experiments.outcome import Cell, Row, ScoreTable, Tried
 from pdgnn.experiments.paper import scope as paper_scope
 from pdgnn.experiments.scopes import Classes, Scope, known_classes
@@ -33,14 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "gather"]
 
 PROTOCOL = RunSpec(dataset="any", model="any")
-FIXED = ("heads", "reach", "lr", "weight_decay", "dropout", "patience")
-"""Fields of a run that must be the protocol's."""
+FIXED = ("heads", "reach", "patience")
+"""Fields of a run that must be the protocol's, as these, where Appendix E has no others."""
+TRAINED = ("lr", "weight_decay", "dropout")
 SPLITS = tuple(range(10))
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 """The ones that count before others."""
 
 _Place = tuple[str, str, bool]  # dataset, model, rewired
-_Point = tuple[int, float, float, str]  # depth, α, γ; of another system all else that is its own
+_Point = tuple[int, float, float, str]  # depth, α, γ, and what else its own setting has
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,7 @@ def gather(
                 said,
                 tried,
                 settings=len(tried) if count is None else count.settings,
+                grid=len(_grid_of(row.model, dataset)) if row.model in GRIDS else 0,
                 runs_done=done if count is None else count.runs_done,
                 runs_wanted=wanted if count is None else count.runs_wanted,
                 alike=alike,
@@ -134,9 +142,10 @@ def gather(
 def _by_protocol(spec: RunSpec) -> bool:
     if spec.model in GRIDS:
         return spec.seed == spec.split and _own_setting(spec) in _grid_of(spec.model, spec.dataset)
+    fixed = FIXED if in_appendix(spec) else (*FIXED, *TRAINED)
     return (
         spec.seed == spec.split
-        and all(getattr(spec, name) == getattr(PROTOCOL, name) for name in FIXED)
+        and all(getattr(spec, name) == getattr(PROTOCOL, name) for name in fixed)
         and set(spec.options) <= set(spec.defaults)
     )
 
@@ -156,19 +165,24 @@ def _own_setting(spec: RunSpec) -> str:
 def _of_width(runs: Sequence[StoredRun], width: int) -> list[StoredRun]:
     """Those of a width; a user's model that does not use it has the default in its runs.
 
-    The other systems have their own.
+    The other systems and Appendix E have their own.
     """
     models = {r.result.spec.model for r in runs if r.result.spec.width == width} | set(MODELS)
     return [
         run
         for run in runs
-        if run.result.spec.model in GRIDS
+        if _has_own(run.result.spec)
         or run.result.spec.width == (width if run.result.spec.model in models else PROTOCOL.width)
     ]
 
 
 def _is_ours(run: StoredRun) -> bool:
-    return run.result.spec.model not in GRIDS
+    return not _has_own(run.result.spec)
+
+
+def _has_own(spec: RunSpec) -> bool:
+    """Whether more than depth and scope tell its setting from others."""
+    return spec.model in GRIDS or in_appendix(spec)
 
 
 def _usual(usual: int, found: set[int]) -> int:
@@ -209,7 +223,7 @@ class _Index:
                 continue
             if spec.steps <= self.steps_of(spec.model):
                 place = spec.dataset, spec.model, spec.rewired
-                own = _own_setting(spec) if spec.model in GRIDS else ""
+                own = _own_setting(spec) if _has_own(spec) else ""
                 point = spec.depth, spec.alpha, spec.gamma, own
                 self.found.setdefault(place, {}).setdefault(point, []).append(run)
 
@@ -236,9 +250,11 @@ class _Index:
     def alike(
         self, row: Row, dataset: str, groups: Sequence[tuple[Scope, ...]]
     ) -> tuple[Tried, ...]:
-        """The settings that were trained alike, of which there are the most."""
+        """The settings that were trained alike, of which there are the most; none of Appendix E."""
         stages: dict[tuple[int, str, tuple[int, ...]], list[Tried]] = {}
         for group, runs in self._settings(row, dataset, groups):
+            if row.model not in GRIDS and in_appendix(runs[0].result.spec):
+                continue
             parts = _parts(runs)
             for key in parts:
                 t = self._tried(key, parts, group)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 
-from pdgnn.baselines.grids import GRIDS
+from pdgnn.baselines.grids import APPENDIX_E, GRIDS, HOMOPHILIC
 from pdgnn.baselines.grids import grid as system_grid
 from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import paper_name
@@ -25,6 +26,8 @@ __all__ = [
     "Search",
     "Setting",
     "check_search",
+    "drawn",
+    "in_appendix",
     "representatives",
     "row_settings",
     "system_settings",
@@ -38,6 +41,8 @@ COARSE: tuple[Scope, ...] = tuple(
     (a, g) for a in (0.0, 0.2, 0.5, 0.8, 1.0) for g in (0.0, 0.2, 0.5, 0.8, 1.0)
 )
 """A part of the grid: both ends, the middle, and a point between, of α and of γ."""
+APPENDIX_DRAWN = 600
+"""So many settings of Appendix E are drawn for a row; one with (α, γ) has thousands."""
 
 
 class Search(StrEnum):
@@ -74,29 +79,75 @@ def row_settings(
     α = γ = 1 and the published (α, γ) are trained to the end in any search, at their best depth:
     the ablation, and the comparison with what was published, need them. Not at all five depths, as
     those that fall behind early would cost four times as much as the best.
+
+    On Cora, CiteSeer and PubMed a coarse or full search has settings of the paper's Appendix E
+    beside those of the protocol.
     """
     base = replace(base, model=row.model, rewired=row.rewired)
     if row.model in GRIDS:
         return system_settings(base, model)
-    if row.tuned is None:
-        specs = [resolved(replace(base, depth=depth), model) for depth in DEPTHS]
-        return [Setting(spec) for spec in {spec.key: spec for spec in specs}.values()]
     said = paper_scope(paper_name(row), base.dataset)
+    groups = [()] if row.tuned is None else _groups(row, model, search, said, classes)
+    found = [
+        _setting(
+            replace(base, depth=depth), model, group, _always(group, said) if row.tuned else ""
+        )
+        for depth, group in product(DEPTHS, groups)
+    ]
+    if base.dataset in HOMOPHILIC and search is not Search.published and model.name is not None:
+        found += drawn(_appendix(base, model, groups), APPENDIX_DRAWN)
+    once: dict[str, Setting] = {}  # a model may not use the depth
+    for setting in found:
+        once.setdefault(setting.spec.key, setting)
+    return list(once.values())
+
+
+def _groups(
+    row: Row,
+    model: Model,
+    search: Search,
+    said: Scope | None,
+    classes: Callable[[Sequence[Scope]], Classes],
+) -> list[tuple[Scope, ...]]:
+    """The scopes of a row, those that are one setting together."""
     scopes = _scopes(row, model, search, said)
-    if "gamma" not in model.uses and "alpha" not in model.uses and scopes:
-        known = classes(scopes if row.tuned else [UNTUNED, *([said] if said else [])])
-        groups = representatives(known, said)
-        if not row.tuned:
-            groups = [group for group in groups if UNTUNED in group]
-    else:
-        groups = [(scope,) for scope in scopes]
-    found: dict[str, Setting] = {}  # a model may not use the depth
-    for depth, group in product(DEPTHS, groups):
-        alpha, gamma = group[0]
-        spec = resolved(replace(base, depth=depth, alpha=alpha, gamma=gamma), model)
-        always = _always(group, said) if row.tuned else ""
-        found.setdefault(spec.key, Setting(spec, always, group))
-    return list(found.values())
+    if "gamma" in model.uses or "alpha" in model.uses or not scopes:
+        return [(scope,) for scope in scopes]
+    known = classes(scopes if row.tuned else [UNTUNED, *([said] if said else [])])
+    groups = representatives(known, said)
+    return groups if row.tuned else [group for group in groups if UNTUNED in group]
+
+
+def _setting(base: RunSpec, model: Model, group: tuple[Scope, ...], always: str = "") -> Setting:
+    alpha, gamma = group[0] if group else UNTUNED
+    return Setting(resolved(replace(base, alpha=alpha, gamma=gamma), model), always, group)
+
+
+def _appendix(base: RunSpec, model: Model, groups: Sequence[tuple[Scope, ...]]) -> list[Setting]:
+    """Those of Appendix E, at every depth and scope."""
+    names = list(APPENDIX_E.searched)
+    found = []
+    for depth, group, *values in product(DEPTHS, groups, *APPENDIX_E.searched.values()):
+        fields = {**APPENDIX_E.fixed, **dict(zip(names, values, strict=True))}
+        found.append(_setting(replace(base, depth=depth, **fields), model, group))
+    return found
+
+
+def in_appendix(spec: RunSpec) -> bool:
+    """Whether the learning rate, decay, dropout and width of a run are those of Appendix E."""
+    return (
+        spec.dataset in HOMOPHILIC
+        and all(getattr(spec, name) == value for name, value in APPENDIX_E.fixed.items())
+        and all(getattr(spec, name) in values for name, values in APPENDIX_E.searched.items())
+    )
+
+
+def drawn(settings: Sequence[Setting], most: int | None) -> list[Setting]:
+    """At most so many of them, drawn by a fixed seed; those that are always trained stay."""
+    if most is None or len(settings) <= most:
+        return list(settings)
+    chosen = set(random.Random(0).sample(range(len(settings)), most))
+    return [setting for i, setting in enumerate(settings) if i in chosen or setting.always]
 
 
 def system_settings(base: RunSpec, model: Model) -> list[Setting]:

@@ -81,12 +81,13 @@ class Cell:
     dataset: str
     published: Published | None
     tried: tuple[Tried, ...] = ()  # each setting once, as far as it was trained
-    settings: int = 0  # in the whole grid that was searched; rewired graphs that are equal once
+    settings: int = 0  # that were searched; rewired graphs that are equal once
     runs_done: int = 0
     runs_wanted: int = 0
     alike: tuple[Tried, ...] = ()
     """The settings on the same splits, for the same steps and in the same precision, of which there
     are the most; a fair picture over (α, γ), where `tried` has the promising ones further."""
+    grid: int = 0  # settings of the whole grid of another system; 0 where that is not known
 
     @cached_property
     def whole(self) -> tuple[Tried, ...]:

@@ -14,7 +14,7 @@ from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import find_experiment
 from pdgnn.experiments.figure1 import FULL, Figure1, figure1, figure1_specs
 from pdgnn.experiments.gather import Counts, gather
-from pdgnn.experiments.grid import Setting, check_search, row_settings
+from pdgnn.experiments.grid import Setting, check_search, drawn, row_settings
 from pdgnn.experiments.means import Means, TimeUpError, Until
 from pdgnn.experiments.outcome import FactTable, Row, ScoreTable
 from pdgnn.experiments.request import Request
@@ -100,6 +100,7 @@ class Reproduction:
             request.search,
             classes=partial(self._rewired, dataset),
         )
+        settings = drawn(settings, request.most_settings)
         if not settings:
             self.means.say(
                 f"{row.label} on {dataset} stays empty: the paper does not say its (α, γ); a "
@@ -242,6 +243,7 @@ def reproduce(
     steps: int = 1000,
     search: str = "published",
     exhaustive: bool = False,
+    most_settings: int | None = None,
     width: int = 512,
     device: str = "cpu",
     precision: str = "float32",
@@ -275,6 +277,7 @@ def reproduce(
         search: ``"published"`` (the paper's (α, γ)), ``"coarse"`` (25 of them and the paper's) or
             ``"full"`` (all 121); five depths each.
         exhaustive: Whether to train every setting to the end.
+        most_settings: Where a row has more on a dataset, so many are drawn by a fixed seed.
         width: Of the layers; 512 in the paper.
         device: ``"cpu"`` or ``"cuda"``.
         precision: As of a :class:`~pdgnn.training.RunSpec`.
@@ -318,6 +321,7 @@ def reproduce(
         steps=steps,
         search=check_search(search),
         exhaustive=exhaustive,
+        most_settings=most_settings,
         width=width,
         precision=precision,
         root=root,

@@ -38,6 +38,7 @@ class Request:
     steps: int = 1000
     search: Search = Search.published
     exhaustive: bool = False
+    most_settings: int | None = None  # of a row on a dataset; others are not tried
     width: int = 512
     precision: str = "float32"
     root: str | PathLike[str] | None = None
@@ -49,6 +50,8 @@ class Request:
         if taken := [name for name in self.models if name in labels]:
             raise InputError(f"{self.name} has a row {taken[0]!r}; choose another name")
         self.base("any")
+        if self.most_settings is not None:
+            check_whole("most_settings", self.most_settings)
         for what, given in (("splits", self.splits), ("datasets", self.datasets)):
             if given is not None and not len(given):
                 raise InputError(f"{what} is empty; leave it out for all")

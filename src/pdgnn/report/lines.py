@@ -172,6 +172,13 @@ def notes(table: ScoreTable, lines: Iterable[Line]) -> list[str]:
         said.append(f"Not there yet, published scores only: {', '.join(absent)}.")
     if any(line.missing for line in shown):
         said.append("Missing: runs of those wanted that are not finished.")
+    parts = [
+        f"{line.label} on {one_line(line.cell.dataset)} {len(line.cell.tried)} of {line.cell.grid}"
+        for line in shown
+        if line.cell and 0 < len(line.cell.tried) < line.cell.grid
+    ]
+    if parts:
+        said.append(f"A part of the grid was tried: {', '.join(parts)}.")
     return said
 
 
