@@ -148,7 +148,7 @@ def eigenpairs_path(
     done: dict[float, Spectrum] = {}
     solve: _GraphSolver | None = None
     distinct = sorted(set(wanted), reverse=True)
-    options = _Options(k, solver, target, seed, tol, several=len(distinct) > 1)
+    options = _Options(k, solver, target, seed, tol, tuple(distinct))
     for gamma in _ends_first(distinct):
         found = _from_cache(g, gamma, k) if plain else None
         if found is None:
@@ -197,7 +197,7 @@ class _Options:
     device: torch.device
     seed: int
     tol: float | None
-    several: bool
+    gammas: tuple[float, ...]
 
 
 class _GraphSolver:

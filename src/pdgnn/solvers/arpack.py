@@ -102,15 +102,13 @@ def arpack(
     generator: torch.Generator,
     most: int,
     limit: float = np.inf,
-    further: int = 0,
 ) -> Pairs:
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
 
     With S, a short Lanczos process looks at the spectrum first. Where more than `limit` steps are
     foreseen, nothing is tried. ARPACK then gets a polynomial of S that is large at the lowest
     eigenvalues and small at the others: as many products, and a fraction of the
-    orthogonalization. So many rough vectors above those found are kept, for another γ, as
-    `further` says.
+    orthogonalization.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
     if inverse is None:
@@ -128,8 +126,8 @@ def arpack(
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
     steps = used + degree * counted.steps
-    found = Pairs(values, u, residuals, u[:, :0], k, steps, separated=False, converged=False)
-    pairs = _guarded(problem, operator, found, other, generator, tol, further, counted.most)
+    found = Pairs(values, u, residuals, k, steps, separated=False, converged=False)
+    pairs = _guarded(problem, operator, found, other, generator, tol, counted.most)
     if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
         sharper *= 0.3 * _aim(problem, pairs, tol) / float(pairs.residuals[:k].max())
         vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
@@ -179,7 +177,7 @@ def _steps_foreseen(look: Lanczos, k: int) -> float:
 def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
     none = problem.trivial[:, None][:, :0]
     empty = torch.empty(0, dtype=torch.float64)
-    return Pairs(empty, none, empty, none, 0, steps, separated=False, converged=False)
+    return Pairs(empty, none, empty, 0, steps, separated=False, converged=False)
 
 
 class _SlowError(Exception):
@@ -302,7 +300,6 @@ def _guarded(
     start: Tensor,
     generator: torch.Generator,
     tol: float,
-    further: int,
     most: int,
 ) -> Pairs:
     """The pairs found, and the lowest one beside them, which shows that no copy is missing.
@@ -322,7 +319,7 @@ def _guarded(
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
         guarded, copy = _searched(search, edge, tol)
         if guarded:
-            return _with_guard(problem, found, search, tol, further)
+            return _with_guard(problem, found, search, tol)
         if not copy:
             break
         theta, q = search.ritz()
@@ -371,21 +368,16 @@ def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: in
     )
 
 
-def _with_guard(
-    problem: ComponentProblem, found: Pairs, search: Lanczos, tol: float, further: int
-) -> Pairs:
-    guards, rough, norms = _rayleigh_ritz(
-        problem, search.vectors(search.ritz()[1][:, : further + 1])
-    )
+def _with_guard(problem: ComponentProblem, found: Pairs, search: Lanczos, tol: float) -> Pairs:
+    guards, rough, norms = _rayleigh_ritz(problem, search.vectors(search.ritz()[1][:, :1]))
     gap = float(guards[0] - found.values[-1])
     same = float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
     distinct = gap > max(same, SAME * float(guards[0]))
     pairs = replace(
         found,
-        values=torch.cat([found.values, guards[:1]]),
-        vectors=torch.cat([found.vectors, rough[:, :1]], dim=1),
-        residuals=torch.cat([found.residuals, norms[:1]]),
-        further=rough[:, 1:],
+        values=torch.cat([found.values, guards]),
+        vectors=torch.cat([found.vectors, rough], dim=1),
+        residuals=torch.cat([found.residuals, norms]),
         separated=distinct,
     )
     sharp = float(found.residuals.max()) <= _aim(problem, pairs, tol)

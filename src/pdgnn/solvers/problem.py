@@ -58,6 +58,14 @@ class Component:
         once = self.adjacency.indices > row
         return row[once], self.adjacency.indices[once], self.adjacency.data[once]
 
+    def m(self, gamma: float) -> NDArray[np.float64]:
+        """The diagonal of M = γD + (1−γ)I."""
+        return gamma * self.degree + (1.0 - gamma)
+
+    def norm(self, gamma: float) -> float:
+        """An upper bound of the largest eigenvalue at this γ."""
+        return float(spectral_norm_bound(gamma, self.degree, self.m(gamma)))
+
     def operator(self, m: NDArray[np.float64], scale: float) -> Tensor:
         """S as a torch CSR matrix."""
         data = torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
