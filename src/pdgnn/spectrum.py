@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -215,8 +215,9 @@ class _GraphSolver:
         dense_nodes = DENSE_NODES if options.solver in ("auto", "dense") else 16
         self._small = self._sizes <= dense_nodes
         entries = int((self._sizes[self._small] ** 2).sum())
-        # kept from one γ to the next where that takes little room
-        self._batches = list(self._small_batches()) if entries <= BATCH_ENTRIES else None
+        # at all γ at once where that takes little room
+        several = len(options.gammas) * entries <= BATCH_ENTRIES
+        self._small_done = self._dense(options.gammas) if several else None
         self._large = {
             int(c): ComponentSolver(self._adjacency_of(int(c)), **vars(options))
             for c in np.flatnonzero(~self._small)
@@ -242,11 +243,27 @@ class _GraphSolver:
 
     def _solved(self, gamma: float) -> Iterator[tuple[NDArray[np.int64], ComponentPairs]]:
         """Component numbers ``[B]`` and their eigenpairs."""
-        for batch in self._batches or self._small_batches():
-            pairs = dense_pairs(batch.adjacency, gamma, k=self._k, sizes=batch.sizes)
-            yield batch.components, pairs
+        yield from (self._small_done or self._dense([gamma]))[gamma]
         for c, solver in self._large.items():
             yield np.array([c]), solver.solve(gamma)
+
+    def _dense(
+        self, gammas: Sequence[float]
+    ) -> dict[float, list[tuple[NDArray[np.int64], ComponentPairs]]]:
+        """The small components at each γ."""
+        done: dict[float, list[tuple[NDArray[np.int64], ComponentPairs]]] = {g: [] for g in gammas}
+        for batch in self._small_batches():
+            count, size = len(gammas), batch.sizes.size
+            every = dense_pairs(
+                np.tile(batch.adjacency, (count, 1, 1)),
+                np.repeat(gammas, size),
+                k=self._k,
+                sizes=np.tile(batch.sizes, count),
+            )
+            for i, gamma in enumerate(gammas):
+                part = every.part(slice(i * size, (i + 1) * size))
+                done[gamma].append((batch.components, part))
+        return done
 
     def _nodes(
         self, components: NDArray[np.int64], width: int

@@ -120,7 +120,7 @@ def arpack(
     else:
         operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.01
         start = start - problem.trivial * (problem.trivial @ start)
-    counted = _Counted(operator, (most - used) // degree)
+    counted = _Counted(operator, problem.n, (most - used) // degree)
     vectors = _eigsh(counted, k, start, sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
@@ -146,10 +146,9 @@ def arpack(
 def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | None:
     """ARPACK's k vectors ``[n, k]``; None where it takes too long."""
     n = len(start)
-    operator = LinearOperator((n, n), counted, dtype=np.float64)
     ncv = min(n - 1, max(2 * k + 2, 16))
     try:
-        found = eigsh(operator, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
+        found = eigsh(counted, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
     except (ArpackError, _SlowError):
         return None
     return torch.from_numpy(found[1])
@@ -184,18 +183,21 @@ class _SlowError(Exception):
     """ARPACK takes longer than it may."""
 
 
-class _Counted:
+class _Counted(LinearOperator):  # type: ignore[misc]
     """A product for ARPACK, which is left when it took too many."""
 
-    def __init__(self, product: Product, most: int) -> None:
+    def __init__(self, product: Product, n: int, most: int) -> None:
+        super().__init__(np.float64, (n, n))
         self._product, self.most, self.steps = product, most, 0
 
-    def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         self.steps += 1
         if self.steps > self.most:
             raise _SlowError
-        image: NDArray[np.float64] = self._product(torch.from_numpy(v.ravel())).numpy()
+        image: NDArray[np.float64] = self._product(torch.from_numpy(v)).numpy()
         return image
+
+    matvec = _matvec  # without checks of shapes, which take as long as a product on a small graph
 
 
 def _plain(problem: ComponentProblem) -> Product:
@@ -234,14 +236,12 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
     centre, half = (low + high) / 2, (high - low) / 2
     growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
     degree = min(3 if k < 4 else 5 if k < 16 else 7, 2 * int(1.5 / growth) + 1)
-    trivial, product, scale = problem.trivial, _plain(problem), -2.0 / problem.norm
+    trivial, matrix = problem.trivial, problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half)
 
     def filtered(v: Tensor) -> Tensor:
-        before, now = v, product(v).sub_(v, alpha=centre).div_(half)
+        before, now = v, torch.mv(matrix, v)
         for _ in range(degree - 1):
-            after = torch.addmv(before, problem.matrix, now, beta=-1.0, alpha=2.0 * scale / half)
-            after.add_(now, alpha=2.0 * (1.0 - centre) / half)
-            before, now = now, after
+            before, now = now, torch.addmv(before, matrix, now, beta=-1.0, alpha=2.0)
         return now.sub_(trivial, alpha=float(trivial @ now))
 
     return filtered, start, degree
@@ -325,7 +325,7 @@ def _guarded(
         theta, q = search.ritz()
         more: Tensor | None = search.vectors(q[:, :1])
         if theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
-            beside = _Counted(_beside(operator, known), most)
+            beside = _Counted(_beside(operator, known), problem.n, most)
             more = _eigsh(beside, wanted, search.basis[0], SHARPEST * tol)
         if more is None:
             break

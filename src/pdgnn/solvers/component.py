@@ -197,13 +197,15 @@ class ComponentSolver:
         return self._component
 
     def _suits_arpack(self, problem: ComponentProblem) -> bool:
-        """On the CPU, and without LU only where D / M is even.
+        """On the CPU, with LU where several pairs are wanted, without where D / M is even.
 
         Its polynomial of S does not know of degrees, as ours of D⁻¹L does.
         """
         if self._n < ARPACK_NODES or self._on_gpu:
             return False
-        return self._solver == "lu" or (self._solver == "lanczos" and problem.evenness <= EVEN)
+        if self._solver == "lu":
+            return self._k > 1
+        return self._solver == "lanczos" and problem.evenness <= EVEN
 
     def _arpack(self, problem: ComponentProblem) -> Pairs:
         limit = self._limit()

@@ -67,8 +67,8 @@ def davidson(
     `start` ``[n, b]`` is the first block, with at least ``wanted + guards`` columns: the first pair
     above the wanted ones that is distinct stands guard. Each step adds the (preconditioned)
     residuals of up to `block` unfinished pairs; a basis of `basis_size` vectors is restarted from
-    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, relative to its
-    largest entry, or to rounding, and the guard shows that no copy of the last wanted eigenvalue is
+    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, or to
+    rounding, and the guard shows that no copy of the last wanted eigenvalue is
     missing.
     """
     basis = Basis(apply, trivial, start, basis_size, generator)
@@ -77,7 +77,7 @@ def davidson(
     for iteration in range(max_iterations + 1):
         values, vectors, residual = basis.ritz(pairs)
         norms = torch.linalg.vector_norm(residual, dim=1).cpu()  # [p]
-        state = assess(values, norms, vectors, wanted, norm, tol, every_guard=reseeded)
+        state = assess(values, norms, wanted, norm, tol, every_guard=reseeded)
         finished = state.separated and (
             state.accurate or progress.stalled(float(norms[: state.end].max()))
         )
@@ -120,17 +120,16 @@ class State:
 def assess(
     values: Tensor,
     norms: Tensor,
-    vectors: Tensor,
     wanted: int,
     norm: float,
     tol: float,
     *,
-    every_guard: bool,
-    relative: bool = True,
+    every_guard: bool = False,
+    floor: float = 4 * EPS,
 ) -> State:
     """Which pairs belong to the answer, how well they are separated, which need more work.
 
-    Vectors are to be right to `tol`, `relative` to their largest entry or to their length.
+    Vectors are to be right to `tol`, or have residuals of `floor` times the norm.
     """
     theta, r = values.tolist(), norms.tolist()
     pairs = len(theta)
@@ -149,17 +148,15 @@ def assess(
     distance = [GUARD_RESOLUTION * (t - theta[end - 1]) for t in theta]
     guards = [j for j in range(end, pairs) if r[j] >= distance[j]]  # not known to be distinct yet
     separated = not guards
-    floor = (4 * EPS if relative else 1e-14) * norm
     if max(r[:end]) > 1e-3 * gap and not separated:  # far from done: spare the finer look
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
         return State(end, False, False, worst_first)
-    largest = vectors[:end].abs().amax(dim=1).tolist() if relative else [1.0] * end
     unfinished = []  # worst first
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
         inside = _nearest_other(theta[: end + 1], i, norm)
-        aim = tol * largest[i] * outside
-        if r[i] > max(floor, min(aim, (aim * inside) ** 0.5)):
+        aim = tol * outside
+        if r[i] > max(floor * norm, min(aim, (aim * inside) ** 0.5)):
             unfinished.append(i)
     accurate = not unfinished
     if not separated:  # all guards together: each may hold another copy

@@ -15,14 +15,14 @@ __all__ = ["Component", "ComponentProblem", "spectral_norm_bound", "symmetric_ma
 
 
 def spectral_norm_bound(
-    gamma: float, degree: NDArray[np.float64], m: NDArray[np.float64]
+    scale: float | NDArray[np.float64], degree: NDArray[np.float64], m: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """An upper bound of the largest eigenvalue, ``[...]`` of degrees ``[..., n]``.
 
-    xᵀLx ≤ 2 xᵀDx, so it is twice the largest γ d_i / M_i: at most 2 for γ > 0 (Theorem 3.2), and
-    2 max d for L itself at γ = 0.
+    xᵀLx ≤ 2 xᵀDx, so it is twice the largest scale · d_i / M_i. The scale is γ, with which it is at
+    most 2 (Theorem 3.2), and 1 at γ = 0, with 2 max d for L itself.
     """
-    return np.asarray(2.0 * (gamma or 1.0) * (degree / m).max(axis=-1))
+    return np.asarray(2.0 * scale * (degree / m).max(axis=-1))
 
 
 def symmetric_matrix(
@@ -64,11 +64,20 @@ class Component:
 
     def norm(self, gamma: float) -> float:
         """An upper bound of the largest eigenvalue at this γ."""
-        return float(spectral_norm_bound(gamma, self.degree, self.m(gamma)))
+        return float(spectral_norm_bound(gamma or 1.0, self.degree, self.m(gamma)))
 
     def operator(self, m: NDArray[np.float64], scale: float) -> Tensor:
         """S as a torch CSR matrix."""
-        data = torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
+        return self.csr(torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device))
+
+    @cached_property
+    def diagonal(self) -> Tensor:
+        """Where the entries of L have its diagonal ``[n]``."""
+        row = np.repeat(np.arange(self.degree.size), np.diff(self.laplacian.indptr))
+        return torch.from_numpy(np.flatnonzero(self.laplacian.indices == row)).to(self.device)
+
+    def csr(self, data: Tensor) -> Tensor:
+        """The torch matrix with these entries, in the order in which L has them."""
         with warnings.catch_warnings():  # torch warns once of every CSR tensor: a beta feature
             warnings.simplefilter("ignore", UserWarning)
             return torch.sparse_csr_tensor(
@@ -81,7 +90,7 @@ class Component:
         As a sum of squares it is never negative, and keeps its digits where yᵀ(Ly) would cancel.
         """
         i, j, weight = self._edges
-        return np.array([float((weight * (c[i] - c[j]) ** 2).sum()) for c in y.T])
+        return np.array([weight @ (c[i] - c[j]) ** 2 for c in np.ascontiguousarray(y.T)])
 
 
 class ComponentProblem:
@@ -94,14 +103,19 @@ class ComponentProblem:
     def __init__(self, component: Component, gamma: float) -> None:
         self._component, self.degree = component, component.degree
         self.n = self.degree.size
-        m = gamma * self.degree + (1.0 - gamma)
-        self.norm = float(spectral_norm_bound(gamma, self.degree, m))
+        m, self.norm = component.m(gamma), component.norm(gamma)
         share = self.degree / m
         self.evenness = float(share.max() / share.min())
         self.scale = gamma or 1.0
         self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(component.device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
         self.matrix = component.operator(m, self.scale)
+
+    def affine(self, shift: float, scale: float) -> Tensor:
+        """The matrix shift I + scale S."""
+        data = self.matrix.values() * scale
+        data[self._component.diagonal] += shift
+        return self._component.csr(data)
 
     def apply(self, u: Tensor) -> Tensor:
         """S u for a block ``[n, b]``."""

@@ -187,7 +187,7 @@ class _Shared:
         residuals = images - (mu.to(u.device)[:, None] * root) * u
         norms = scale * torch.linalg.vector_norm(residuals / root, dim=1).cpu()
         norm = self._component.norm(gamma)
-        state = assess(scale * mu, norms, u, self._wanted, norm, tol, every_guard=False, relative=False)
+        state = assess(scale * mu, norms, self._wanted, norm, tol, floor=1e-14)
         return _Point(gamma, values, q, u, residuals, norms, state)
 
     def pairs(self, point: _Point, steps: int) -> Pairs:
