@@ -72,7 +72,7 @@ def davidson(
     missing.
     """
     basis = Basis(apply, trivial, start, basis_size, generator)
-    pairs, fresh, reseeded = wanted + guards, start.shape[1], False
+    pairs, reseeded = wanted + guards, False
     progress = _Progress(norm)
     for iteration in range(max_iterations + 1):
         values, vectors, residual = basis.ritz(pairs)
@@ -81,12 +81,10 @@ def davidson(
         finished = state.separated and (
             state.accurate or progress.stalled(float(norms[: state.end].max()))
         )
-        # each random vector shows one copy at most: with none to spare, there may be more
         full = basis.size == basis.room
-        sure = full or (finished and basis.found_by_chance(state.end) < fresh - 0.5)
-        if (finished and sure) or full or iteration == max_iterations:
+        if finished or full or iteration == max_iterations:
             break
-        if state.end == pairs or (finished and not sure):
+        if state.end == pairs:  # each random vector shows one copy at most
             fresh = min(pairs, wanted + max_guards - 1 - pairs, basis.room - pairs)
             if fresh <= 0:
                 break
@@ -104,8 +102,8 @@ def davidson(
         norms,
         state.end,
         iteration,
-        separated=state.separated and (sure or not finished),
-        converged=finished and sure,
+        separated=state.separated,
+        converged=finished,
     )
 
 
@@ -214,7 +212,6 @@ class Basis:
         self._h = torch.zeros(capacity, capacity, dtype=torch.float64)
         self._q = torch.zeros(0, 0, dtype=torch.float64)
         self._previous = torch.zeros(0, 0, dtype=torch.float64)
-        self._known = torch.zeros(0, 0, dtype=torch.float64)  # [., c], kept at a reseed
         self.size = 0
         self.room = n - 1
         """Dimension of the space orthogonal to the trivial vector, which the basis may fill."""
@@ -247,11 +244,6 @@ class Basis:
         vectors, scale = rows @ self.v[1:], values.to(self._v.device)[:, None]
         return values, vectors, torch.addcmul(rows @ self.av, vectors, scale, value=-1.0)
 
-    def found_by_chance(self, pairs: int) -> float:
-        """How many of the lowest pairs are not in the space of those kept when it was last reseeded."""
-        inside = self._known.T @ self._q[: self._known.shape[0], :pairs]
-        return pairs - float((inside**2).sum())
-
     def reseed(self, pairs: int, fresh: int) -> None:
         """Keep the lowest pairs alone and start anew beside them from `fresh` random vectors.
 
@@ -260,7 +252,6 @@ class Basis:
         """
         self._previous = self._previous[:, :0]
         self._restart(pairs)
-        self._known = torch.eye(self.size, dtype=torch.float64)
         self._reserve(self.size + 3 * fresh)
         self.expand(self.random(fresh), pairs)
 
@@ -312,7 +303,6 @@ class Basis:
         self._av[:size] = on_device @ self._av[: self.size]
         h = q.T @ self._h[: self.size, : self.size] @ q
         self._h[:size, :size] = (h + h.T) / 2
-        self._known = q[: self._known.shape[0]].T @ self._known
         self.size = size
         self._q = torch.eye(size, dtype=torch.float64)
 
