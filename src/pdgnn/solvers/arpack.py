@@ -236,10 +236,13 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
     centre, half = (low + high) / 2, (high - low) / 2
     growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
     degree = min(3 if k < 4 else 5 if k < 16 else 7, 2 * int(1.5 / growth) + 1)
-    trivial, matrix = problem.trivial, problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half)
+    trivial, matrix = (
+        problem.trivial,
+        problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half),
+    )
 
     def filtered(v: Tensor) -> Tensor:
-        before, now = v, torch.mv(matrix, v)
+        before, now = v, torch.addmv(v, matrix, v, beta=0.0)  # torch.mv takes half as long again
         for _ in range(degree - 1):
             before, now = now, torch.addmv(before, matrix, now, beta=-1.0, alpha=2.0)
         return now.sub_(trivial, alpha=float(trivial @ now))

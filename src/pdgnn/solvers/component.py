@@ -99,6 +99,7 @@ class ComponentSolver:
         self._preconditioner: Preconditioner | None = None
         self._component: Component | None = None
         self._known: Tensor | None = None  # [n, s], y to start the other γ from
+        self._shares = False  # a basis with other γ, or has
         self._next_solver: str | None = None  # where the first choice gives up
         if solver == "auto":
             self._choose()
@@ -282,8 +283,8 @@ class ComponentSolver:
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
         """Keep the vectors of the first γ, or of one at which more copies were found."""
         guards = min(pairs.complete + 1, pairs.values.numel()) - self._k
-        if self._known is None and (guards > self._guards or not self._swept):
-            self._known = pairs.vectors / problem.root_m
+        if not self._shares or guards > self._guards:
+            self._known, self._shares = pairs.vectors / problem.root_m, True
             self._guards = max(self._guards, guards)
 
     def _finish(self, problem: ComponentProblem, pairs: Pairs) -> ComponentPairs:

@@ -109,6 +109,8 @@ def davidson(
 
 @dataclass
 class State:
+    """How far the Ritz pairs have come."""
+
     end: int  # pairs [0, end) are the wanted ones, completed to whole clusters
     separated: bool
     accurate: bool

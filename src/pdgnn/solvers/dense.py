@@ -26,8 +26,14 @@ class ComponentPairs:
 
     def part(self, of: slice) -> ComponentPairs:
         """Those of some of the components."""
-        arrays = (self.values, self.vectors, self.residuals, self.gap, self.multiplicity)
-        return ComponentPairs(*(a[of] for a in arrays), self.solver)
+        return ComponentPairs(
+            self.values[of],
+            self.vectors[of],
+            self.residuals[of],
+            self.gap[of],
+            self.multiplicity[of],
+            self.solver,
+        )
 
 
 def dense_pairs(

@@ -52,9 +52,16 @@ class Component:
         return torch.from_numpy(pointers).to(self.device), torch.from_numpy(columns).to(self.device)
 
     @cached_property
+    def on_diagonal(self) -> Tensor:
+        """1 for each entry of L on its diagonal, 0 for the others."""
+        row = np.repeat(np.arange(self.degree.size), np.diff(self.laplacian.indptr))
+        return torch.from_numpy(self.laplacian.indices == row).to(self.device)
+
+    @cached_property
     def _edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Both ends and the weight of each edge, once."""
-        row = np.repeat(np.arange(self.degree.size), np.diff(self.adjacency.indptr))
+        kind = self.adjacency.indices.dtype
+        row = np.repeat(np.arange(self.degree.size, dtype=kind), np.diff(self.adjacency.indptr))
         once = self.adjacency.indices > row
         return row[once], self.adjacency.indices[once], self.adjacency.data[once]
 
@@ -68,13 +75,9 @@ class Component:
 
     def operator(self, m: NDArray[np.float64], scale: float) -> Tensor:
         """S as a torch CSR matrix."""
-        return self.csr(torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device))
-
-    @cached_property
-    def diagonal(self) -> Tensor:
-        """Where the entries of L have its diagonal ``[n]``."""
-        row = np.repeat(np.arange(self.degree.size), np.diff(self.laplacian.indptr))
-        return torch.from_numpy(np.flatnonzero(self.laplacian.indices == row)).to(self.device)
+        return self.csr(
+            torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
+        )
 
     def csr(self, data: Tensor) -> Tensor:
         """The torch matrix with these entries, in the order in which L has them."""
@@ -113,9 +116,8 @@ class ComponentProblem:
 
     def affine(self, shift: float, scale: float) -> Tensor:
         """The matrix shift I + scale S."""
-        data = self.matrix.values() * scale
-        data[self._component.diagonal] += shift
-        return self._component.csr(data)
+        shifts = shift * self._component.on_diagonal
+        return self._component.csr(torch.add(shifts, self.matrix.values(), alpha=scale))
 
     def apply(self, u: Tensor) -> Tensor:
         """S u for a block ``[n, b]``."""

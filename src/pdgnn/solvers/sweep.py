@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pdgnn.solvers.davidson import Basis, Pairs, State, assess
 from pdgnn.solvers.preconditioners import Preconditioner
-from pdgnn.solvers.problem import Component, spectral_norm_bound
+from pdgnn.solvers.problem import Component
 
 __all__ = ["sweep"]
 
@@ -58,7 +58,8 @@ def sweep(
     while rest and basis.size < most:
         probing = step < PROBING_STEPS
         points = basis.points(nodes or rest, tol, every=probing)
-        if nodes and not probing and all(p.state.separated for p in points):
+        made = 2 * basis.size > most or all(p.state.separated for p in points)
+        if nodes and made and not probing:
             nodes = []
             continue
         if not nodes:
@@ -106,7 +107,8 @@ class _Point:
 def _lowest(h: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """The lowest eigenvalues ``[g, p]`` and vectors ``[g, s, p]`` of symmetric ``[g, s, s]``."""
     pairs = [eigh(a, subset_by_index=(0, most - 1), check_finite=False) for a in h.numpy()]
-    return tuple(torch.from_numpy(np.stack(each)) for each in zip(*pairs, strict=True))
+    values, vectors = (torch.from_numpy(np.stack(each)) for each in zip(*pairs, strict=True))
+    return values, vectors
 
 
 class _Shared:
@@ -159,7 +161,10 @@ class _Shared:
         low = q[:, :, :p].transpose(1, 2).reshape(len(gammas) * p, -1).to(self._root.device)
         x = (low @ self._basis.v).view(len(gammas), p, -1)
         images = (low[:, 1:] @ self._basis.av).view(len(gammas), p, -1)
-        return [self._point(g, *of, tol) for g, *of in zip(gammas, values, q, x, images, strict=True)]
+        return [
+            self._point(gamma, values[i], q[i], x[i], images[i], tol)
+            for i, gamma in enumerate(gammas)
+        ]
 
     def _ritz(self, gammas: Tensor, most: int | None) -> tuple[Tensor, Tensor]:
         """μ ``[g, s]`` and coordinates ``[g, 1 + s, s]`` of y, orthonormal for M and beside 1."""
