@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from pdgnn import __version__
-from pdgnn.devices import check_device
+from pdgnn.devices import check_device, one_blas_thread
 from pdgnn.errors import InputError, check_whole
 from pdgnn.graph import Graph
 from pdgnn.io.cache import read_arrays, write_arrays
@@ -258,12 +258,13 @@ class _GraphSolver:
         done: dict[float, list[tuple[NDArray[np.int64], ComponentPairs]]] = {g: [] for g in gammas}
         for batch in self._small_batches():
             count, size = len(gammas), batch.sizes.size
-            every = dense_pairs(
-                np.tile(batch.adjacency, (count, 1, 1)),
-                np.repeat(gammas, size),
-                k=self._k,
-                sizes=np.tile(batch.sizes, count),
-            )
+            with one_blas_thread():  # a second one gains nothing on matrices as small as these
+                every = dense_pairs(
+                    np.tile(batch.adjacency, (count, 1, 1)),
+                    np.repeat(gammas, size),
+                    k=self._k,
+                    sizes=np.tile(batch.sizes, count),
+                )
             for i, gamma in enumerate(gammas):
                 part = every.part(slice(i * size, (i + 1) * size))
                 done[gamma].append((batch.components, part))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -130,7 +131,7 @@ class ComponentSolver:
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         small = self._adjacency.nnz < ONE_THREAD_ENTRIES
-        with at_most_threads(1) if small else one_blas_thread():
+        with one_blas_thread(), at_most_threads(1) if small else nullcontext():
             return self._solve(gamma)
 
     def _solve(self, gamma: float) -> ComponentPairs:
