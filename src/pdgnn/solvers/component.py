@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 
@@ -247,7 +246,6 @@ class ComponentSolver:
         # drawn on the CPU: the same on any device
         drawn = torch.randn(pairs, self._n, dtype=torch.float64, generator=generator).T
         start = torch.cat([found, drawn.to(found.device)], dim=1)
-        plan = _plan(self._solver, pairs, start.shape[1])
         return davidson(
             problem.apply,
             lambda r: root * inverse(root * r),
@@ -256,9 +254,7 @@ class ComponentSolver:
             wanted=self._k,
             norm=problem.norm,
             max_iterations=self._steps(),
-            basis_size=plan.basis,
-            block=plan.block,
-            keep=plan.keep,
+            **_plan(self._solver, pairs, start.shape[1]),
             generator=generator,
             guards=self._guards,
             max_guards=MOST_COPIES,
@@ -332,18 +328,11 @@ class ComponentSolver:
             )
 
 
-@dataclass
-class _Plan:
-    basis: int
-    block: int
-    keep: int
-
-
-def _plan(solver: str, pairs: int, start: int) -> _Plan:
+def _plan(solver: str, pairs: int, start: int) -> dict[str, int]:
     """Sizes that suit a cheap step (a long basis) or a strong preconditioner (a short one)."""
     block = min(pairs, 24)  # fewer would leave copies of a repeated eigenvalue behind
-    if solver == "lanczos":
-        basis = max(40, 3 * pairs + 20, start + 20)
-        return _Plan(basis, block, pairs + (basis - pairs) // 2)
+    long = solver == "lanczos"
     basis = max(2 * pairs + 8 * block, start + (6 if solver == "lu" else 3) * block)
-    return _Plan(basis, block, pairs + (basis - pairs) // 3)
+    basis = max(40, 3 * pairs + 20, start + 20) if long else basis
+    keep = pairs + (basis - pairs) // (2 if long else 3)
+    return {"basis_size": basis, "block": block, "keep": keep}

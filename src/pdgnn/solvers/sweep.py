@@ -58,8 +58,8 @@ def sweep(
     while rest and basis.size < most:
         probing = step < PROBING_STEPS
         points = basis.points(nodes or rest, tol, every=probing)
-        made = 2 * basis.size > most or all(p.state.separated for p in points)
-        if nodes and made and not probing:
+        told = all(p.state.separated or p.state.end == pairs for p in points)
+        if nodes and not probing and (told or 2 * basis.size > most):
             nodes = []
             continue
         if not nodes:
@@ -75,15 +75,15 @@ def sweep(
 def _nodes(gammas: Sequence[float], degree: float) -> list[float]:
     """A few γ, apart from each other and from 1 in the share γd / (γd + 1 − γ) of D in M.
 
-    >>> _nodes([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], degree=4.0)
-    [0.0, 0.2, 0.1]
+    >>> _nodes([0.0, 0.2, 0.4, 0.6, 0.8], degree=4.0)
+    [0.0, 0.2, 0.4, 0.6]
     """
     share = {gamma: gamma * degree / (gamma * degree + 1.0 - gamma) for gamma in gammas}
     taken, nodes = [1.0], list[float]()
-    while len(nodes) < min(NODES, len(share)):
+    while share and len(nodes) < NODES:
         far = max(share, key=lambda gamma: min(abs(share[gamma] - other) for other in taken))
         nodes.append(far)
-        taken.append(share[far])
+        taken.append(share.pop(far))
     return nodes
 
 
@@ -101,6 +101,7 @@ class _Point:
 
     @property
     def finished(self) -> bool:
+        """Whether nothing is in doubt."""
         return self.state.separated and self.state.accurate
 
 
