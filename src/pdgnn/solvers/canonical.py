@@ -80,4 +80,5 @@ def _with_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     tied = squares >= (1.0 - TIE_TOLERANCE) * squares.max(axis=1, keepdims=True)
     pivot = tied.argmax(axis=1)[:, None, :]
     length = np.sqrt(squares.sum(axis=1, keepdims=True))
-    return np.asarray(vectors / np.copysign(length, np.take_along_axis(vectors, pivot, axis=1)))
+    signed = np.copysign(length, np.take_along_axis(vectors, pivot, axis=1))
+    return np.asarray(vectors / signed + 0.0)  # and no −0
