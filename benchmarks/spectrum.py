@@ -162,9 +162,9 @@ class Bench:
             if better and (fresh["seconds"] or np.inf) >= self.seconds(graph, method, k):
                 continue
             row = {"graph": graph, "method": method, "k": k} | fresh
-            row["command"] = f"python benchmarks/{SCRIPT} --graphs {graph} --methods {method}"
-            if self.options.threads:
-                row["command"] += f" --threads {self.options.threads}"
+            threads = f" --threads {self.options.threads}" if self.options.threads else ""
+            command = f"python benchmarks/{SCRIPT} --graphs {graph} --methods {method}"
+            row["command"] = command + threads
             known = self.known(graph, method, k)
             self.rows = [r for r in self.rows if r is not known] + [row | self.here]
             print(f"{graph:36} {method:18} k = {k:<3} {told(row)}", flush=True)
@@ -223,7 +223,7 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     options = read_options()
     if options.threads:  # read by what the processes import
-        os.environ |= dict.fromkeys(THREADS, str(options.threads))
+        os.environ.update(dict.fromkeys(THREADS, str(options.threads)))
     bench = Bench(options)
     for turn, graph in enumerate([] if options.table else options.graphs):
         bench.run(graph, ordered(options.methods, turn))
