@@ -3,6 +3,7 @@
     python benchmarks/spectrum.py             # ten graphs, all methods that are not there yet
     python benchmarks/spectrum.py --family 3  # sixty graphs that seed 3 draws
     python benchmarks/spectrum.py --graphs tolokers --methods pdgnn,eigsh --k 8 --again
+    python benchmarks/spectrum.py --threads 1 # where other work keeps some of the cores busy
     python benchmarks/spectrum.py --table     # print what was measured, run nothing
 
 A process of its own measures one method on one graph, so that a peer that does not return can be
@@ -54,6 +55,7 @@ NEAR, AGAIN = 2.0, 1.0
 """The second round is for what takes so many times pdgnn or the best peer at most, and less than
 so many seconds."""
 MEMORY_LIMIT = 16 * 2**30
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def load_graph(name: str) -> Any:
@@ -160,7 +162,9 @@ class Bench:
             if better and (fresh["seconds"] or np.inf) >= self.seconds(graph, method, k):
                 continue
             row = {"graph": graph, "method": method, "k": k} | fresh
-            row["command"] = f"python benchmarks/{SCRIPT} --graphs {graph} --methods {method}"
+            threads = f" --threads {self.options.threads}" if self.options.threads else ""
+            command = f"python benchmarks/{SCRIPT} --graphs {graph} --methods {method}"
+            row["command"] = command + threads
             known = self.known(graph, method, k)
             self.rows = [r for r in self.rows if r is not known] + [row | self.here]
             print(f"{graph:36} {method:18} k = {k:<3} {told(row)}", flush=True)
@@ -208,6 +212,7 @@ def read_options() -> argparse.Namespace:
         "--times", type=float, default=4.0, help="what a peer may take over the fastest"
     )
     parser.add_argument("--rounds", type=int, default=2, help="1 measures all once")
+    parser.add_argument("--threads", type=int, help="of each process; as many as there are cores")
     common.add_results_options(parser, "spectrum.json")
     options = parser.parse_args()
     drawn = [] if options.family is None else families.members(options.family, options.sizes)
@@ -217,6 +222,8 @@ def read_options() -> argparse.Namespace:
 
 def main() -> None:
     options = read_options()
+    if options.threads:  # read by what the processes import
+        os.environ.update(dict.fromkeys(THREADS, str(options.threads)))
     bench = Bench(options)
     for turn, graph in enumerate([] if options.table else options.graphs):
         bench.run(graph, ordered(options.methods, turn))

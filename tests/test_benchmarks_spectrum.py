@@ -218,6 +218,17 @@ def test_a_family_is_measured_at_the_sizes_asked_for(bench, monkeypatch, tmp_pat
     assert "The family of seed4, 20 graphs" in capsys.readouterr().out
 
 
+def test_the_number_of_threads_is_set_and_kept(bench, monkeypatch, tmp_path, asked, capsys):
+    names = bench["spectrum"].THREADS
+    for name in names:
+        monkeypatch.setenv(name, "5")  # put back afterwards
+    options = ("--graphs", GRAPH, "--methods", "pdgnn", "--k", 1, "--threads", 1, "--rounds", 1)
+    rows = run(bench, monkeypatch, *options, "--results", tmp_path / "spectrum.json")
+    assert [row["command"].endswith(" --threads 1") for row in rows] == [True]
+    assert {os.environ[name] for name in names} == {"1"}
+    capsys.readouterr()
+
+
 def test_a_peer_is_stopped_when_it_is_surely_slower(bench, monkeypatch, tmp_path, capsys):
     clock = {"pdgnn": 20.0, "pyg": 9.0, "eigsh": 10.0, "lobpcg": 60.0}
     limits = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from pdgnn import __version__
-from pdgnn.devices import check_device
+from pdgnn.devices import check_device, one_blas_thread
 from pdgnn.errors import InputError, check_whole
 from pdgnn.graph import Graph
 from pdgnn.io.cache import read_arrays, write_arrays
@@ -130,10 +130,10 @@ def eigenpairs_path(
 ) -> list[Spectrum]:
     """:func:`eigenpairs` at each of `gammas`, in their order, at a fraction of their cost.
 
-    The factorization or multigrid hierarchy is made once. The largest γ is solved first, then the
-    smallest, then those between, each from the vectors of the others; beside these, random ones
-    look for an eigenvalue that came down past them as γ changed. `progress` is called with each
-    Spectrum as it is done.
+    The factorization or multigrid hierarchy is made once. The largest γ is solved alone; for up to
+    3 pairs the others share a basis that starts from its vectors and from random ones, which look
+    for an eigenvalue that comes down past them as γ changes. `progress` is called with each
+    Spectrum as it is done, and `seconds` of the second are those of all that share the basis.
 
     >>> path = Graph.from_edge_index([[0, 1], [1, 2]])
     >>> [round(float(s.eigenvalues[0]), 6) for s in eigenpairs_path(path, [0.0, 0.5, 1.0])]
@@ -145,16 +145,20 @@ def eigenpairs_path(
     _check_options(k, solver, tol)
     target = check_device(device, what="eigenpairs are solved")
     plain = cache and solver == "auto" and seed == 0 and tol is None
-    done: dict[float, Spectrum] = {}
+    order = _ends_first(sorted(set(wanted), reverse=True))
+    cached = {gamma: _from_cache(g, gamma, k) for gamma in order} if plain else {}
+    missing = tuple(gamma for gamma in order if cached.get(gamma) is None)
+    options = _Options(k, solver, target, seed, tol, missing)
     solve: _GraphSolver | None = None
-    distinct = sorted(set(wanted), reverse=True)
-    options = _Options(k, solver, target, seed, tol, several=len(distinct) > 1)
-    for gamma in _ends_first(distinct):
-        found = _from_cache(g, gamma, k) if plain else None
+    done: dict[float, Spectrum] = {}
+    solved, seconds = 0, 0.0
+    for gamma in order:
+        found = cached.get(gamma)
         if found is None:
             solve = solve or _GraphSolver(g, options)
             found = solve(gamma)
-            if plain and found.seconds >= CACHE_SECONDS:
+            solved, seconds = solved + 1, seconds + found.seconds
+            if plain and seconds >= solved * CACHE_SECONDS:  # what others share counts for each
                 write_arrays(_cache_key(g, gamma, k), _to_arrays(found))
         done[gamma] = found
         if progress is not None:
@@ -197,7 +201,7 @@ class _Options:
     device: torch.device
     seed: int
     tol: float | None
-    several: bool
+    gammas: tuple[float, ...]
 
 
 class _GraphSolver:
@@ -215,8 +219,9 @@ class _GraphSolver:
         dense_nodes = DENSE_NODES if options.solver in ("auto", "dense") else 16
         self._small = self._sizes <= dense_nodes
         entries = int((self._sizes[self._small] ** 2).sum())
-        # kept from one γ to the next where that takes little room
-        self._batches = list(self._small_batches()) if entries <= BATCH_ENTRIES else None
+        # at all γ at once where that takes little room
+        several = len(options.gammas) * entries <= BATCH_ENTRIES
+        self._small_done = self._dense(options.gammas) if several else None
         self._large = {
             int(c): ComponentSolver(self._adjacency_of(int(c)), **vars(options))
             for c in np.flatnonzero(~self._small)
@@ -242,11 +247,28 @@ class _GraphSolver:
 
     def _solved(self, gamma: float) -> Iterator[tuple[NDArray[np.int64], ComponentPairs]]:
         """Component numbers ``[B]`` and their eigenpairs."""
-        for batch in self._batches or self._small_batches():
-            pairs = dense_pairs(batch.adjacency, gamma, k=self._k, sizes=batch.sizes)
-            yield batch.components, pairs
+        yield from (self._small_done or self._dense([gamma]))[gamma]
         for c, solver in self._large.items():
             yield np.array([c]), solver.solve(gamma)
+
+    def _dense(
+        self, gammas: Sequence[float]
+    ) -> dict[float, list[tuple[NDArray[np.int64], ComponentPairs]]]:
+        """The small components at each γ."""
+        done: dict[float, list[tuple[NDArray[np.int64], ComponentPairs]]] = {g: [] for g in gammas}
+        for batch in self._small_batches():
+            count, size = len(gammas), batch.sizes.size
+            with one_blas_thread():  # a second one gains nothing on matrices as small as these
+                every = dense_pairs(
+                    np.tile(batch.adjacency, (count, 1, 1)),
+                    np.repeat(gammas, size),
+                    k=self._k,
+                    sizes=np.tile(batch.sizes, count),
+                )
+            for i, gamma in enumerate(gammas):
+                part = every.part(slice(i * size, (i + 1) * size))
+                done[gamma].append((batch.components, part))
+        return done
 
     def _nodes(
         self, components: NDArray[np.int64], width: int

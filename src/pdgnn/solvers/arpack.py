@@ -102,15 +102,13 @@ def arpack(
     generator: torch.Generator,
     most: int,
     limit: float = np.inf,
-    further: int = 0,
 ) -> Pairs:
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
 
     With S, a short Lanczos process looks at the spectrum first. Where more than `limit` steps are
     foreseen, nothing is tried. ARPACK then gets a polynomial of S that is large at the lowest
     eigenvalues and small at the others: as many products, and a fraction of the
-    orthogonalization. So many rough vectors above those found are kept, for another γ, as
-    `further` says.
+    orthogonalization.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
     if inverse is None:
@@ -122,14 +120,14 @@ def arpack(
     else:
         operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.01
         start = start - problem.trivial * (problem.trivial @ start)
-    counted = _Counted(operator, (most - used) // degree)
+    counted = _Counted(operator, problem.n, (most - used) // degree)
     vectors = _eigsh(counted, k, start, sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
     steps = used + degree * counted.steps
-    found = Pairs(values, u, residuals, u[:, :0], k, steps, separated=False, converged=False)
-    pairs = _guarded(problem, operator, found, other, generator, tol, further, counted.most)
+    found = Pairs(values, u, residuals, k, steps, separated=False, converged=False)
+    pairs = _guarded(problem, operator, found, other, generator, tol, counted.most)
     if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
         sharper *= 0.3 * _aim(problem, pairs, tol) / float(pairs.residuals[:k].max())
         vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
@@ -148,10 +146,9 @@ def arpack(
 def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | None:
     """ARPACK's k vectors ``[n, k]``; None where it takes too long."""
     n = len(start)
-    operator = LinearOperator((n, n), counted, dtype=np.float64)
     ncv = min(n - 1, max(2 * k + 2, 16))
     try:
-        found = eigsh(operator, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
+        found = eigsh(counted, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
     except (ArpackError, _SlowError):
         return None
     return torch.from_numpy(found[1])
@@ -179,25 +176,28 @@ def _steps_foreseen(look: Lanczos, k: int) -> float:
 def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
     none = problem.trivial[:, None][:, :0]
     empty = torch.empty(0, dtype=torch.float64)
-    return Pairs(empty, none, empty, none, 0, steps, separated=False, converged=False)
+    return Pairs(empty, none, empty, 0, steps, separated=False, converged=False)
 
 
 class _SlowError(Exception):
     """ARPACK takes longer than it may."""
 
 
-class _Counted:
+class _Counted(LinearOperator):  # type: ignore[misc]
     """A product for ARPACK, which is left when it took too many."""
 
-    def __init__(self, product: Product, most: int) -> None:
+    def __init__(self, product: Product, n: int, most: int) -> None:
+        super().__init__(np.float64, (n, n))
         self._product, self.most, self.steps = product, most, 0
 
-    def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         self.steps += 1
         if self.steps > self.most:
             raise _SlowError
-        image: NDArray[np.float64] = self._product(torch.from_numpy(v.ravel())).numpy()
+        image: NDArray[np.float64] = self._product(torch.from_numpy(v)).numpy()
         return image
+
+    matvec = _matvec  # without checks of shapes, which take as long as a product on a small graph
 
 
 def _plain(problem: ComponentProblem) -> Product:
@@ -236,14 +236,15 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
     centre, half = (low + high) / 2, (high - low) / 2
     growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
     degree = min(3 if k < 4 else 5 if k < 16 else 7, 2 * int(1.5 / growth) + 1)
-    trivial, product, scale = problem.trivial, _plain(problem), -2.0 / problem.norm
+    trivial, matrix = (
+        problem.trivial,
+        problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half),
+    )
 
     def filtered(v: Tensor) -> Tensor:
-        before, now = v, product(v).sub_(v, alpha=centre).div_(half)
+        before, now = v, torch.addmv(v, matrix, v, beta=0.0)  # torch.mv takes half as long again
         for _ in range(degree - 1):
-            after = torch.addmv(before, problem.matrix, now, beta=-1.0, alpha=2.0 * scale / half)
-            after.add_(now, alpha=2.0 * (1.0 - centre) / half)
-            before, now = now, after
+            before, now = now, torch.addmv(before, matrix, now, beta=-1.0, alpha=2.0)
         return now.sub_(trivial, alpha=float(trivial @ now))
 
     return filtered, start, degree
@@ -302,7 +303,6 @@ def _guarded(
     start: Tensor,
     generator: torch.Generator,
     tol: float,
-    further: int,
     most: int,
 ) -> Pairs:
     """The pairs found, and the lowest one beside them, which shows that no copy is missing.
@@ -322,13 +322,13 @@ def _guarded(
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
         guarded, copy = _searched(search, edge, tol)
         if guarded:
-            return _with_guard(problem, found, search, tol, further)
+            return _with_guard(problem, found, search, tol)
         if not copy:
             break
         theta, q = search.ritz()
         more: Tensor | None = search.vectors(q[:, :1])
         if theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
-            beside = _Counted(_beside(operator, known), most)
+            beside = _Counted(_beside(operator, known), problem.n, most)
             more = _eigsh(beside, wanted, search.basis[0], SHARPEST * tol)
         if more is None:
             break
@@ -371,21 +371,16 @@ def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: in
     )
 
 
-def _with_guard(
-    problem: ComponentProblem, found: Pairs, search: Lanczos, tol: float, further: int
-) -> Pairs:
-    guards, rough, norms = _rayleigh_ritz(
-        problem, search.vectors(search.ritz()[1][:, : further + 1])
-    )
+def _with_guard(problem: ComponentProblem, found: Pairs, search: Lanczos, tol: float) -> Pairs:
+    guards, rough, norms = _rayleigh_ritz(problem, search.vectors(search.ritz()[1][:, :1]))
     gap = float(guards[0] - found.values[-1])
     same = float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
     distinct = gap > max(same, SAME * float(guards[0]))
     pairs = replace(
         found,
-        values=torch.cat([found.values, guards[:1]]),
-        vectors=torch.cat([found.vectors, rough[:, :1]], dim=1),
-        residuals=torch.cat([found.residuals, norms[:1]]),
-        further=rough[:, 1:],
+        values=torch.cat([found.values, guards]),
+        vectors=torch.cat([found.vectors, rough], dim=1),
+        residuals=torch.cat([found.residuals, norms]),
         separated=distinct,
     )
     sharp = float(found.residuals.max()) <= _aim(problem, pairs, tol)

@@ -55,6 +55,8 @@ def canonical_basis(
     """
     batch, n, _ = vectors.shape
     label = clusters(values, norm)  # [B, p]
+    if (np.diff(label[:, : k + 1], axis=1) > 0).all():  # nothing repeats
+        return _with_signs(vectors[:, :, :k])
     chosen = np.zeros((batch, n, k))
     rows = np.arange(batch)
     for q in range(k):
@@ -70,3 +72,13 @@ def canonical_basis(
             column = column - np.einsum("bnq,bq->bn", chosen[:, :, :q], overlap)
         chosen[:, :, q] = column / np.linalg.norm(column, axis=1, keepdims=True)
     return chosen
+
+
+def _with_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each of the vectors ``[B, n, k]``, positive at the node where it is largest."""
+    squares = vectors**2
+    tied = squares >= (1.0 - TIE_TOLERANCE) * squares.max(axis=1, keepdims=True)
+    pivot = tied.argmax(axis=1)[:, None, :]
+    length = np.sqrt(squares.sum(axis=1, keepdims=True))
+    signed = np.copysign(length, np.take_along_axis(vectors, pivot, axis=1))
+    return np.asarray(vectors / signed + 0.0)  # and no −0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from importlib.util import find_spec
 
@@ -28,6 +29,7 @@ from pdgnn.solvers.preconditioners import (
     without_leaves,
 )
 from pdgnn.solvers.problem import Component, ComponentProblem
+from pdgnn.solvers.sweep import sweep
 
 __all__ = ["SOLVERS", "ComponentPairs", "ComponentSolver", "dense_pairs"]
 
@@ -49,8 +51,6 @@ NARROW = 0.06
 """Mean bandwidth, relative to the number of nodes, of a graph that LU may suit."""
 LANCZOS_STEPS, GPU_STEPS = 300, 10_000
 """Steps that our own Lanczos may take before another solver replaces it, on a GPU as products."""
-ARPACK_PAIRS = 4
-"""Pairs from which on ARPACK from a random vector is better than our own with those of other γ."""
 EVEN = 4.0
 """Largest d_i / M_i over the least one, up to which ARPACK is better than a polynomial of D⁻¹L."""
 ARPACK_STEPS, ARPACK_STEPS_EACH = 600, 40
@@ -67,20 +67,16 @@ MOST_COPIES = 64
 """Copies of an eigenvalue beyond those wanted that an iterative solver keeps track of."""
 MOST_STEPS = 20_000
 """Steps after which the last solver gives up."""
-PROBES = (6, 3, 2)
-"""Steps in which what the vectors of other γ may have passed by is looked for: at the second γ,
-the third, and every further one, which lies between others."""
-SNAPSHOTS = 22
-"""Vectors kept from solves at other γ to start the next one from."""
+SWEPT_PAIRS = 4
+"""Pairs from which on a solve of its own for each γ is better than a basis that they share."""
 
 
 class ComponentSolver:
     """Solves one component at one γ after another.
 
     What does not depend on γ (the factorization or multigrid hierarchy of L, and the choice of
-    solver) is made once, and vectors of earlier γ start the next solve: y = M^(−½) u is analytic in
-    γ, so that a few of them nearly contain the next one. They may lead past an eigenspace that they
-    have no part of; the rough vectors above them, random ones and the first steps look for it.
+    solver) is made once. Where it is told which `gammas` will be asked for, the first is solved
+    alone, and the others together, from its vectors.
     """
 
     def __init__(
@@ -92,18 +88,18 @@ class ComponentSolver:
         device: torch.device | None = None,
         seed: int = 0,
         tol: float | None = None,
-        several: bool = True,
+        gammas: Sequence[float] = (),
     ) -> None:
         self._adjacency, self._k, self._device = adjacency, k, device
         self._tol = RESIDUAL_TOLERANCE if tol is None else tol
-        self._several = several  # γ will be asked for
         self._n = adjacency.shape[0]
+        self._ahead = set(gammas)  # γ that will be asked for
+        self._swept: dict[float, Pairs] = {}
         self._solver, self._seed = solver, seed
         self._preconditioner: Preconditioner | None = None
         self._component: Component | None = None
-        self._snapshots: Tensor | None = None  # [n, s], as y
-        self._further: Tensor = torch.empty(0)  # [n, f], as y
-        self._solves = 0  # so far
+        self._known: Tensor | None = None  # [n, s], y to start the other γ from
+        self._shares = False  # a basis with other γ, or has
         self._next_solver: str | None = None  # where the first choice gives up
         if solver == "auto":
             self._choose()
@@ -124,7 +120,7 @@ class ComponentSolver:
         if a.nnz == 2 * (n - 1):  # a tree, which never fills in
             return bool(n <= LU_COST)
         cost = factorization_cost(without_leaves(a))
-        first = LU_FIRST_COST * (LU_SHARED if self._several else 1.0)
+        first = LU_FIRST_COST * (LU_SHARED if len(self._ahead) != 1 else 1.0)
         if cost <= first or cost > min(LU_COST, NARROW**2 * n**3):
             return cost <= first
         return cost <= LU_TRIAL_COST or not fills_in(a)
@@ -134,39 +130,62 @@ class ComponentSolver:
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
         small = self._adjacency.nnz < ONE_THREAD_ENTRIES
-        with at_most_threads(1) if small else one_blas_thread():
+        with one_blas_thread(), at_most_threads(1) if small else nullcontext():
             return self._solve(gamma)
 
     def _solve(self, gamma: float) -> ComponentPairs:
-        problem = self._problem(gamma)
-        if self._suits_arpack(problem):
-            pairs = self._arpack(problem)
-            if self._several and pairs.separated:
-                self._remember(problem, pairs)
-                self._solves += 1
-            if pairs.converged:
-                return self._finish(problem, pairs)
-        if self._next_solver is not None and self._outlook.products > self._limit():
-            problem = self._switch(gamma)
-        pairs = self._iterate(problem)
-        if not pairs.converged and self._next_solver is not None:
-            self._remember(problem, pairs)
-            problem = self._switch(gamma)
-            pairs = self._iterate(problem)
+        if self._known is not None and gamma not in self._swept:
+            self._sweep(self._known)
+        self._ahead.discard(gamma)
+        if gamma in self._swept:
+            return self._finish(self._problem(gamma), self._swept.pop(gamma))
+        problem, pairs = self._alone(gamma)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
-        if self._several:
+        if self._ahead and self._k < SWEPT_PAIRS:
             self._remember(problem, pairs)
-        self._solves += 1
         return self._finish(problem, pairs)
 
+    def _alone(self, gamma: float) -> tuple[ComponentProblem, Pairs]:
+        """The pairs at this γ by the solver chosen, or by the next where that gives up."""
+        problem = self._problem(gamma)
+        start = problem.trivial[:, None][:, :0]
+        if self._suits_arpack(problem):
+            pairs = self._arpack(problem)
+            if pairs.converged:
+                return problem, pairs
+            start = pairs.vectors
+        if self._next_solver is not None and self._outlook.products > self._limit():
+            problem = self._switch(gamma)
+        pairs = self._iterate(problem, start)
+        if not pairs.converged and self._next_solver is not None:
+            problem = self._switch(gamma)
+            pairs = self._iterate(problem, pairs.vectors.cpu())
+        return problem, pairs
+
+    def _sweep(self, known: Tensor) -> None:
+        """Solve at all γ that will be asked for; some may be left out."""
+        self._known = None
+        if self._solver == "lanczos":  # many vectors at a time: a longer polynomial is worth it
+            inverse = chebyshev(self._shared(), self._outlook.low, times=2)
+        else:
+            inverse = self._inverse()
+        self._swept |= sweep(
+            self._shared(),
+            inverse,
+            known,
+            self._ahead - self._swept.keys(),
+            wanted=self._k,
+            guards=self._guards,
+            generator=torch.Generator().manual_seed(self._seed),
+            tol=max(self._tol, TIGHTEST),
+        )
+
     def _switch(self, gamma: float) -> ComponentProblem:
-        """Go over to the next solver, which works on the CPU, with the vectors found so far."""
+        """Go over to the next solver, which works on the CPU."""
         self._solver, self._next_solver = str(self._next_solver), None
         self._preconditioner, self._component, self._device = None, None, None
         self._guards = self._least_guards()
-        if self._snapshots is not None:
-            self._snapshots, self._further = self._snapshots.cpu(), self._further.cpu()
         return self._problem(gamma)
 
     def _problem(self, gamma: float) -> ComponentProblem:
@@ -179,20 +198,15 @@ class ComponentSolver:
         return self._component
 
     def _suits_arpack(self, problem: ComponentProblem) -> bool:
-        """On the CPU, for the first γ; for the others where many pairs are wanted.
+        """On the CPU, with LU where several pairs are wanted, without where D / M is even.
 
-        Without LU only where D / M is even: its polynomial of S does not know of degrees, as ours
-        of D⁻¹L does.
+        Its polynomial of S does not know of degrees, as ours of D⁻¹L does.
         """
         if self._n < ARPACK_NODES or self._on_gpu:
             return False
         if self._solver == "lu":
-            return self._snapshots is None
-        return (
-            self._solver == "lanczos"
-            and problem.evenness <= EVEN
-            and (self._snapshots is None or self._k >= ARPACK_PAIRS)
-        )
+            return self._k > 1
+        return self._solver == "lanczos" and problem.evenness <= EVEN
 
     def _arpack(self, problem: ComponentProblem) -> Pairs:
         limit = self._limit()
@@ -204,7 +218,6 @@ class ComponentSolver:
             generator=torch.Generator().manual_seed(self._seed),
             most=MOST_STEPS if self._next_solver is None else 4 * limit,
             limit=np.inf if self._next_solver is None else limit,
-            further=4 if self._several else 0,
         )
 
     @cached_property
@@ -226,13 +239,13 @@ class ComponentSolver:
             self._preconditioner = self._build_preconditioner()
         return self._preconditioner
 
-    def _iterate(self, problem: ComponentProblem) -> Pairs:
-        inverse, root = self._inverse(), problem.root_m
+    def _iterate(self, problem: ComponentProblem, found: Tensor) -> Pairs:
+        """Our own iteration, from the vectors found so far ``[n, s]`` and random ones."""
+        inverse, root, pairs = self._inverse(), problem.root_m, self._k + self._guards
         generator = torch.Generator().manual_seed(self._seed)
-        fresh = self._k + (self._guards if self._snapshots is None else 1)
-        start = self._start(problem, fresh, generator)
-        plan = _plan(self._solver, self._k + self._guards, start.shape[1])
-        steps = self._steps()
+        # drawn on the CPU: the same on any device
+        drawn = torch.randn(pairs, self._n, dtype=torch.float64, generator=generator).T
+        start = torch.cat([found, drawn.to(found.device)], dim=1)
         return davidson(
             problem.apply,
             lambda r: root * inverse(root * r),
@@ -240,16 +253,10 @@ class ComponentSolver:
             problem.trivial,
             wanted=self._k,
             norm=problem.norm,
-            max_iterations=steps,
-            basis_size=plan.basis,
-            block=plan.block,
-            keep=plan.keep,
+            max_iterations=self._steps(),
+            **_plan(self._solver, pairs, start.shape[1]),
             generator=generator,
-            known=0 if self._snapshots is None else self._snapshots.shape[1],
-            fresh=fresh,
             guards=self._guards,
-            probes=PROBES[min(self._solves, len(PROBES)) - 1] if self._solves else 0,
-            further=plan.further,
             max_guards=MOST_COPIES,
             tol=max(self._tol, TIGHTEST),
         )
@@ -270,27 +277,12 @@ class ComponentSolver:
             return multigrid(self._adjacency)
         return chebyshev(self._shared(), self._outlook.low)
 
-    def _start(self, problem: ComponentProblem, fresh: int, generator: torch.Generator) -> Tensor:
-        """Vectors of earlier solves and random ones, drawn on the CPU: the same on any device."""
-        drawn = torch.randn(fresh, self._n, dtype=torch.float64, generator=generator).T
-        drawn = drawn.to(problem.trivial.device)
-        if self._snapshots is None:
-            return drawn
-        known = torch.cat([self._snapshots, self._further], dim=1)
-        return torch.cat([problem.root_m * known, drawn], dim=1)
-
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
-        """Keep these vectors, and the rough ones above them: at another γ those may be lower."""
-        found = pairs.vectors[:, : pairs.complete]
-        if self._snapshots is not None:
-            found = torch.cat([found, problem.root_m * self._snapshots], dim=1)
-        # orthonormal: what one adds to the others is little, and is all that it was kept for
-        most = max(SNAPSHOTS, self._k + 1)
-        self._snapshots = torch.linalg.qr(found)[0][:, :most] / problem.root_m
-        rough = torch.cat([pairs.vectors[:, pairs.complete :], pairs.further], dim=1)
-        self._further = rough / problem.root_m
-        known = min(pairs.complete + 1, pairs.values.numel()) - self._k
-        self._guards = max(self._least_guards(), known)
+        """Keep the vectors of the first γ, or of one at which more copies were found."""
+        guards = min(pairs.complete + 1, pairs.values.numel()) - self._k
+        if not self._shares or guards > self._guards:
+            self._known, self._shares = pairs.vectors / problem.root_m, True
+            self._guards = max(self._guards, guards)
 
     def _finish(self, problem: ComponentProblem, pairs: Pairs) -> ComponentPairs:
         """Canonical vectors, with eigenvalues and residuals computed afresh from them."""
@@ -336,19 +328,11 @@ class ComponentSolver:
             )
 
 
-@dataclass
-class _Plan:
-    basis: int
-    block: int
-    keep: int
-    further: int  # rough vectors that are worth keeping for another γ
-
-
-def _plan(solver: str, pairs: int, start: int) -> _Plan:
+def _plan(solver: str, pairs: int, start: int) -> dict[str, int]:
     """Sizes that suit a cheap step (a long basis) or a strong preconditioner (a short one)."""
     block = min(pairs, 24)  # fewer would leave copies of a repeated eigenvalue behind
-    if solver == "lanczos":
-        basis = max(40, 3 * pairs + 20, start + 20)
-        return _Plan(basis, block, pairs + (basis - pairs) // 2, further=16)
+    long = solver == "lanczos"
     basis = max(2 * pairs + 8 * block, start + (6 if solver == "lu" else 3) * block)
-    return _Plan(basis, block, pairs + (basis - pairs) // 3, further=4)
+    basis = max(40, 3 * pairs + 20, start + 20) if long else basis
+    keep = pairs + (basis - pairs) // (2 if long else 3)
+    return {"basis_size": basis, "block": block, "keep": keep}

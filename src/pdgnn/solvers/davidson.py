@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pdgnn.solvers.canonical import same_eigenvalue_tolerance
 
-__all__ = ["Pairs", "davidson"]
+__all__ = ["Basis", "Pairs", "State", "assess", "davidson"]
 
 EPS = torch.finfo(torch.float64).eps
 GUARD_RESOLUTION = 1e-3
@@ -39,7 +39,6 @@ class Pairs:
     values: Tensor  # [p], on the CPU
     vectors: Tensor  # [n, p]
     residuals: Tensor  # [p], on the CPU
-    further: Tensor  # [n, <= further], rough vectors of the pairs above
     complete: int
     iterations: int
     separated: bool  # the pair after them is known to be another eigenvalue
@@ -59,11 +58,7 @@ def davidson(
     block: int,
     keep: int,
     generator: torch.Generator,
-    known: int = 0,
-    fresh: int | None = None,
     guards: int = 1,
-    probes: int = 0,
-    further: int = 4,
     max_guards: int = 64,
     tol: float = 1e-8,
 ) -> Pairs:
@@ -72,45 +67,32 @@ def davidson(
     `start` ``[n, b]`` is the first block, with at least ``wanted + guards`` columns: the first pair
     above the wanted ones that is distinct stands guard. Each step adds the (preconditioned)
     residuals of up to `block` unfinished pairs; a basis of `basis_size` vectors is restarted from
-    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, relative to its
-    largest entry, or to rounding, and the guard shows that no copy of the last wanted eigenvalue is
+    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, or to
+    rounding, and the guard shows that no copy of the last wanted eigenvalue is
     missing.
-
-    The first `known` columns of the start may be sharp eigenvectors of a similar operator, and
-    `fresh` of the others (all, unless told) are random. Such a start may lack a whole eigenspace
-    (that of another symmetry, say), or hold it only roughly while the pairs above it are sharp. So
-    the first `probes` steps also improve random mixtures of all the other Ritz vectors, in which
-    whatever is lower than it seems has a part. And where the pairs found that were not known are
-    as many as the random vectors, the search starts again from more of these.
     """
-    fresh = start.shape[1] if fresh is None else fresh
-    basis = _Basis(apply, trivial, start, known, basis_size, generator)
+    basis = Basis(apply, trivial, start, basis_size, generator)
     pairs, reseeded = wanted + guards, False
     progress = _Progress(norm)
     for iteration in range(max_iterations + 1):
         values, vectors, residual = basis.ritz(pairs)
         norms = torch.linalg.vector_norm(residual, dim=1).cpu()  # [p]
-        state = _assess(values, norms, vectors, wanted, norm, tol, every_guard=reseeded)
+        state = assess(values, norms, wanted, norm, tol, every_guard=reseeded)
         finished = state.separated and (
             state.accurate or progress.stalled(float(norms[: state.end].max()))
         )
-        probing = iteration < probes and basis.size > pairs
-        # each random vector shows one copy at most: with none to spare, there may be more
         full = basis.size == basis.room
-        sure = full or (finished and basis.found_by_chance(state.end) < fresh - 0.5)
-        if (finished and sure and not probing) or full or iteration == max_iterations:
+        if finished or full or iteration == max_iterations:
             break
-        if state.end == pairs or (finished and not sure):
+        if state.end == pairs:  # each random vector shows one copy at most
             fresh = min(pairs, wanted + max_guards - 1 - pairs, basis.room - pairs)
             if fresh <= 0:
                 break
             basis.reseed(pairs, fresh)
             pairs, reseeded = pairs + fresh, True
             continue
-        work = [] if finished else state.unfinished[: max(block, pairs - state.end)]
+        work = state.unfinished[: max(block, pairs - state.end)]
         step = residual if len(work) == pairs else residual[work]  # [b, n]
-        if probing:
-            step = torch.cat([step, basis.mixtures(pairs, min(wanted + 1, block))])
         if precondition is not None:
             step = precondition(step.T).T
         basis.expand(step, max(keep, pairs), work)
@@ -118,33 +100,37 @@ def davidson(
         values,
         vectors.T,
         norms,
-        basis.above(pairs, further).T,
         state.end,
         iteration,
-        separated=state.separated and (sure or not finished),
-        converged=finished and sure,
+        separated=state.separated,
+        converged=finished,
     )
 
 
 @dataclass
-class _State:
+class State:
+    """How far the Ritz pairs have come."""
+
     end: int  # pairs [0, end) are the wanted ones, completed to whole clusters
     separated: bool
     accurate: bool
     unfinished: list[int]
 
 
-def _assess(
+def assess(
     values: Tensor,
     norms: Tensor,
-    vectors: Tensor,
     wanted: int,
     norm: float,
     tol: float,
     *,
-    every_guard: bool,
-) -> _State:
-    """Which pairs belong to the answer, how well they are separated, which need more work."""
+    every_guard: bool = False,
+    floor: float = 4 * EPS,
+) -> State:
+    """Which pairs belong to the answer, how well they are separated, which need more work.
+
+    Vectors are to be right to `tol`, or have residuals of `floor` times the norm.
+    """
     theta, r = values.tolist(), norms.tolist()
     pairs = len(theta)
     end = wanted
@@ -152,7 +138,7 @@ def _assess(
         end += 1
     if end == pairs:
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
-        return _State(end, False, False, worst_first)
+        return State(end, False, False, worst_first)
     gap = theta[end] - theta[end - 1]
     if not every_guard:  # those above one that is plainly apart are not needed
         apart = (
@@ -162,22 +148,20 @@ def _assess(
     distance = [GUARD_RESOLUTION * (t - theta[end - 1]) for t in theta]
     guards = [j for j in range(end, pairs) if r[j] >= distance[j]]  # not known to be distinct yet
     separated = not guards
-    floor = 4 * EPS * norm
     if max(r[:end]) > 1e-3 * gap and not separated:  # far from done: spare the finer look
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
-        return _State(end, False, False, worst_first)
-    largest = vectors[:end].abs().amax(dim=1).tolist()
+        return State(end, False, False, worst_first)
     unfinished = []  # worst first
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
         inside = _nearest_other(theta[: end + 1], i, norm)
-        aim = tol * largest[i] * outside
-        if r[i] > max(floor, min(aim, (aim * inside) ** 0.5)):
+        aim = tol * outside
+        if r[i] > max(floor * norm, min(aim, (aim * inside) ** 0.5)):
             unfinished.append(i)
     accurate = not unfinished
     if not separated:  # all guards together: each may hold another copy
         unfinished = [*guards, *unfinished]
-    return _State(end, separated, accurate, unfinished or list(range(end + 1)))
+    return State(end, separated, accurate, unfinished or list(range(end + 1)))
 
 
 def _same_tolerance(value: float, norm: float) -> float:
@@ -207,7 +191,7 @@ class _Progress:
         return self._best < self._low_enough and self._since >= 4
 
 
-class _Basis:
+class Basis:
     """An orthonormal basis V, its image AV, and H = VᵀAV; vectors are rows, in blocks ``[b, n]``.
 
     The first row of V is the trivial vector, so that whatever is made orthogonal to the basis is
@@ -219,7 +203,6 @@ class _Basis:
         apply: Operator,
         trivial: Tensor,
         start: Tensor,
-        known: int,
         capacity: int,
         generator: torch.Generator,
     ) -> None:
@@ -229,16 +212,27 @@ class _Basis:
         self._v[0] = trivial
         self._av = trivial.new_empty(capacity, n)
         self._h = torch.zeros(capacity, capacity, dtype=torch.float64)
-        self._values = torch.zeros(0, dtype=torch.float64)
         self._q = torch.zeros(0, 0, dtype=torch.float64)
         self._previous = torch.zeros(0, 0, dtype=torch.float64)
-        self._known = torch.zeros(0, 0, dtype=torch.float64)
         self.size = 0
         self.room = n - 1
         """Dimension of the space orthogonal to the trivial vector, which the basis may fill."""
-        self.expand(start[:, :known].T, known)
-        self._known = torch.eye(self.size, dtype=torch.float64)  # [., s], in this basis
-        self.expand(start[:, known:].T, start.shape[1])
+        self.expand(start.T, start.shape[1])
+
+    @property
+    def v(self) -> Tensor:
+        """V ``[1 + size, n]``."""
+        return self._v[: self.size + 1]
+
+    @property
+    def av(self) -> Tensor:
+        """AV ``[size, n]``."""
+        return self._av[: self.size]
+
+    @property
+    def h(self) -> Tensor:
+        """H ``[size, size]``."""
+        return self._h[: self.size, : self.size]
 
     def random(self, rows: int) -> Tensor:
         """Fresh random directions, ``[rows, n]``, drawn on the CPU: the same on every device."""
@@ -247,37 +241,10 @@ class _Basis:
 
     def ritz(self, pairs: int) -> tuple[Tensor, Tensor, Tensor]:
         """The lowest Ritz values ``[p]``, vectors ``[p, n]`` and their residuals ``[p, n]``."""
-        self._values, self._q = torch.linalg.eigh(self._h[: self.size, : self.size])
-        values = self._values[:pairs]
-        return values, *self._pairs(self._q[:, :pairs], values)
-
-    def _pairs(self, q: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The vectors V q ``[p, n]`` and their residuals AV q − V q diag(values) ``[p, n]``."""
-        rows, scale = q.T.to(self._v.device), values.to(self._v.device)[:, None]
-        vectors = rows @ self._v[1 : self.size + 1]
-        residual = torch.addcmul(rows @ self._av[: self.size], vectors, scale, value=-1.0)
-        return vectors, residual
-
-    def above(self, pairs: int, most: int) -> Tensor:
-        """Up to `most` Ritz vectors above the lowest pairs, ``[<= most, n]``."""
-        rows = self._q[:, pairs : pairs + most].T.to(self._v.device)
-        return rows @ self._v[1 : self.size + 1]
-
-    def mixtures(self, pairs: int, count: int) -> Tensor:
-        """The residuals ``[count, n]`` of random mixtures of the Ritz vectors above the lowest.
-
-        Each of these weighs as much as one step of inverse iteration would leave of it.
-        """
-        values = self._values[pairs:].clamp_min(1e-300)
-        weight = torch.randn(len(values), count, dtype=torch.float64, generator=self._generator)
-        weight *= (values[0] / values)[:, None]
-        weight /= torch.linalg.vector_norm(weight, dim=0)
-        return self._pairs(self._q[:, pairs:] @ weight, values @ weight**2)[1]
-
-    def found_by_chance(self, pairs: int) -> float:
-        """How many of the lowest pairs are not in the space of the vectors known at the start."""
-        inside = self._known.T @ self._q[: self._known.shape[0], :pairs]
-        return pairs - float((inside**2).sum())
+        values, self._q = torch.linalg.eigh(self.h)
+        values, rows = values[:pairs], self._q[:, :pairs].T.to(self._v.device)
+        vectors, scale = rows @ self.v[1:], values.to(self._v.device)[:, None]
+        return values, vectors, torch.addcmul(rows @ self.av, vectors, scale, value=-1.0)
 
     def reseed(self, pairs: int, fresh: int) -> None:
         """Keep the lowest pairs alone and start anew beside them from `fresh` random vectors.
@@ -287,7 +254,6 @@ class _Basis:
         """
         self._previous = self._previous[:, :0]
         self._restart(pairs)
-        self._known = torch.eye(self.size, dtype=torch.float64)
         self._reserve(self.size + 3 * fresh)
         self.expand(self.random(fresh), pairs)
 
@@ -339,7 +305,6 @@ class _Basis:
         self._av[:size] = on_device @ self._av[: self.size]
         h = q.T @ self._h[: self.size, : self.size] @ q
         self._h[:size, :size] = (h + h.T) / 2
-        self._known = q[: self._known.shape[0]].T @ self._known
         self.size = size
         self._q = torch.eye(size, dtype=torch.float64)
 

@@ -24,26 +24,40 @@ class ComponentPairs:
     multiplicity: NDArray[np.int64]  # [B], of λ1
     solver: str
 
+    def part(self, of: slice) -> ComponentPairs:
+        """Those of some of the components."""
+        return ComponentPairs(
+            self.values[of],
+            self.vectors[of],
+            self.residuals[of],
+            self.gap[of],
+            self.multiplicity[of],
+            self.solver,
+        )
+
 
 def dense_pairs(
     adjacency: NDArray[np.float64],
-    gamma: float,
+    gamma: float | NDArray[np.float64],
     *,
     k: int,
     sizes: NDArray[np.int64] | None = None,
 ) -> ComponentPairs:
     """All of B connected components of n nodes each at once, `adjacency` ``[B, n, n]``.
 
+    `gamma` is one for all or one for each, ``[B]``.
+
     Where `sizes` ``[B]`` are given, the nodes beyond a component's size are none: their rows are 0,
     and so are their vectors; pairs that a component is too small for are nan and 0.
     """
     degree = adjacency.sum(axis=2)  # [B, n]
     n = degree.shape[1]
+    gamma = np.broadcast_to(gamma, len(degree))[:, None]  # [B, 1]
     m = gamma * degree + (1.0 - gamma)
     if sizes is not None:
         m[np.arange(n) >= sizes[:, None]] = 1.0
-    scale = gamma or 1.0
-    norm = spectral_norm_bound(gamma, degree, m)[:, None]  # [B, 1]
+    scale = np.where(gamma == 0.0, 1.0, gamma)
+    norm = spectral_norm_bound(scale, degree[:, None], m[:, None])  # [B, 1]
     root = m**-0.5
     s = (-scale * root)[:, :, None] * adjacency * root[:, None, :]
     diagonal = scale * degree / m  # [B, n]
@@ -64,7 +78,7 @@ def dense_pairs(
     basis = canonical_basis(values, vectors, norm, k=k)  # [B, n, k]
     y = basis * root[:, :, None]
     jumps = ((y[:, :, None, q] - y[:, None, :, q]) ** 2 for q in range(k))  # [B, n, n] each
-    exact = np.stack([0.5 * scale * (adjacency * jump).sum(axis=(1, 2)) for jump in jumps], axis=1)
+    exact = 0.5 * scale * np.stack([(adjacency * j).sum(axis=(1, 2)) for j in jumps], axis=1)
     image = s @ basis  # the trivial pair has no part in it
     residual = np.sqrt(((image - basis * exact[:, None, :]) ** 2).sum(axis=1))  # [B, k]
     if sizes is not None:

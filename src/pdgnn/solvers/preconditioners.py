@@ -42,14 +42,15 @@ MOST_ROOM, MOST_GROWTH = 120.0, 1.7
 """Entries of the factors for each node of a piece, and how much they grow, that LU may take."""
 
 
-def chebyshev(component: Component, low: float) -> Preconditioner:
+def chebyshev(component: Component, low: float, *, times: int = 1) -> Preconditioner:
     """A polynomial of D⁻¹L, nearly its inverse where the eigenvalues are `low` to 2, times D⁻¹.
 
     Chebyshev's iteration for D^(−½) L D^(−½) x = D^(−½) y from x = 0: as many products as the
-    square root of 2/low leave a quarter of the error, and cost no orthogonalization in between.
+    square root of 2/low leave a quarter of the error, and cost no orthogonalization in between;
+    so many `times` as many leave that much less.
     """
     low = min(max(low, 2.0 / MOST_DEGREE**2), 1.0)
-    degree = max(2, round((2.0 / low) ** 0.5))
+    degree = times * max(2, round((2.0 / low) ** 0.5))
     centre, half = (2.0 + low) / 2, (2.0 - low) / 2
     matrix = component.operator(component.degree, -1.0 / centre)
     root = torch.from_numpy(np.sqrt(component.degree))[:, None].to(matrix.device)

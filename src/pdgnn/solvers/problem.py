@@ -15,14 +15,14 @@ __all__ = ["Component", "ComponentProblem", "spectral_norm_bound", "symmetric_ma
 
 
 def spectral_norm_bound(
-    gamma: float, degree: NDArray[np.float64], m: NDArray[np.float64]
+    scale: float | NDArray[np.float64], degree: NDArray[np.float64], m: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """An upper bound of the largest eigenvalue, ``[...]`` of degrees ``[..., n]``.
 
-    xᵀLx ≤ 2 xᵀDx, so it is twice the largest γ d_i / M_i: at most 2 for γ > 0 (Theorem 3.2), and
-    2 max d for L itself at γ = 0.
+    xᵀLx ≤ 2 xᵀDx, so it is twice the largest scale · d_i / M_i. The scale is γ, with which it is at
+    most 2 (Theorem 3.2), and 1 at γ = 0, with 2 max d for L itself.
     """
-    return np.asarray(2.0 * (gamma or 1.0) * (degree / m).max(axis=-1))
+    return np.asarray(2.0 * scale * (degree / m).max(axis=-1))
 
 
 def symmetric_matrix(
@@ -52,15 +52,35 @@ class Component:
         return torch.from_numpy(pointers).to(self.device), torch.from_numpy(columns).to(self.device)
 
     @cached_property
+    def on_diagonal(self) -> Tensor:
+        """1 for each entry of L on its diagonal, 0 for the others."""
+        row = np.repeat(np.arange(self.degree.size), np.diff(self.laplacian.indptr))
+        return torch.from_numpy(self.laplacian.indices == row).to(self.device)
+
+    @cached_property
     def _edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Both ends and the weight of each edge, once."""
-        row = np.repeat(np.arange(self.degree.size), np.diff(self.adjacency.indptr))
+        kind = self.adjacency.indices.dtype
+        row = np.repeat(np.arange(self.degree.size, dtype=kind), np.diff(self.adjacency.indptr))
         once = self.adjacency.indices > row
         return row[once], self.adjacency.indices[once], self.adjacency.data[once]
 
+    def m(self, gamma: float) -> NDArray[np.float64]:
+        """The diagonal of M = γD + (1−γ)I."""
+        return gamma * self.degree + (1.0 - gamma)
+
+    def norm(self, gamma: float) -> float:
+        """An upper bound of the largest eigenvalue at this γ."""
+        return float(spectral_norm_bound(gamma or 1.0, self.degree, self.m(gamma)))
+
     def operator(self, m: NDArray[np.float64], scale: float) -> Tensor:
         """S as a torch CSR matrix."""
-        data = torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
+        return self.csr(
+            torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
+        )
+
+    def csr(self, data: Tensor) -> Tensor:
+        """The torch matrix with these entries, in the order in which L has them."""
         with warnings.catch_warnings():  # torch warns once of every CSR tensor: a beta feature
             warnings.simplefilter("ignore", UserWarning)
             return torch.sparse_csr_tensor(
@@ -73,7 +93,7 @@ class Component:
         As a sum of squares it is never negative, and keeps its digits where yᵀ(Ly) would cancel.
         """
         i, j, weight = self._edges
-        return np.array([float((weight * (c[i] - c[j]) ** 2).sum()) for c in y.T])
+        return np.array([weight @ (c[i] - c[j]) ** 2 for c in np.ascontiguousarray(y.T)])
 
 
 class ComponentProblem:
@@ -86,14 +106,18 @@ class ComponentProblem:
     def __init__(self, component: Component, gamma: float) -> None:
         self._component, self.degree = component, component.degree
         self.n = self.degree.size
-        m = gamma * self.degree + (1.0 - gamma)
-        self.norm = float(spectral_norm_bound(gamma, self.degree, m))
+        m, self.norm = component.m(gamma), component.norm(gamma)
         share = self.degree / m
         self.evenness = float(share.max() / share.min())
         self.scale = gamma or 1.0
         self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(component.device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
         self.matrix = component.operator(m, self.scale)
+
+    def affine(self, shift: float, scale: float) -> Tensor:
+        """The matrix shift I + scale S."""
+        shifts = shift * self._component.on_diagonal
+        return self._component.csr(torch.add(shifts, self.matrix.values(), alpha=scale))
 
     def apply(self, u: Tensor) -> Tensor:
         """S u for a block ``[n, b]``."""
