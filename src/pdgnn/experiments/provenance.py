@@ -29,10 +29,11 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Write the rows as JSON, whole or not at all."""
+    """Write the rows as JSON, one on each line, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     with replacing(path) as partial:
-        partial.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 @contextmanager
