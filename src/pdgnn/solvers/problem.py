@@ -79,6 +79,11 @@ class Component:
             torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
         )
 
+    @cached_property
+    def matrix(self) -> Tensor:
+        """L as a torch CSR matrix."""
+        return self.csr(torch.from_numpy(self.laplacian.data).to(self.device))
+
     def csr(self, data: Tensor) -> Tensor:
         """The torch matrix with these entries, in the order in which L has them."""
         with warnings.catch_warnings():  # torch warns once of every CSR tensor: a beta feature
@@ -106,13 +111,17 @@ class ComponentProblem:
     def __init__(self, component: Component, gamma: float) -> None:
         self._component, self.degree = component, component.degree
         self.n = self.degree.size
-        m, self.norm = component.m(gamma), component.norm(gamma)
-        share = self.degree / m
+        self._m, self.norm = component.m(gamma), component.norm(gamma)
+        share = self.degree / self._m
         self.evenness = float(share.max() / share.min())
         self.scale = gamma or 1.0
-        self.root_m = torch.from_numpy(np.sqrt(m))[:, None].to(component.device)  # [n, 1]
+        self.root_m = torch.from_numpy(np.sqrt(self._m))[:, None].to(component.device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
-        self.matrix = component.operator(m, self.scale)
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """S as a torch CSR matrix, made where it is first asked for."""
+        return self._component.operator(self._m, self.scale)
 
     def affine(self, shift: float, scale: float) -> Tensor:
         """The matrix shift I + scale S."""
@@ -125,8 +134,9 @@ class ComponentProblem:
         return image
 
     def residuals(self, values: Tensor, vectors: Tensor) -> Tensor:
-        """‖S u − λ u‖ of each column, ``[p]``, computed afresh."""
-        norms: Tensor = torch.linalg.vector_norm(self.apply(vectors) - vectors * values, dim=0)
+        """‖S u − λ u‖ of each column, ``[p]``, computed afresh from L, which all γ share."""
+        image = self.scale / self.root_m * (self._component.matrix @ (vectors / self.root_m))
+        norms: Tensor = torch.linalg.vector_norm(image - vectors * values, dim=0)
         return norms
 
     def rayleigh(self, vectors: Tensor) -> Tensor:
