@@ -185,13 +185,18 @@ def reproduce_command(
         if kind == "facts":
             _facts(experiment, store, root)
             return
-        request = _request(
-            experiment,
-            models,
-            datasets,
-            splits,
+        from pdgnn.experiments.grid import Search
+        from pdgnn.experiments.request import Request
+
+        rows, own = _chosen_models(experiment, models)
+        request = Request(
+            name=experiment,
+            models=own,
+            rows=rows,
+            datasets=None if datasets is None else dataset_names(datasets),
+            splits=None if splits is None else whole_numbers("--splits", splits),
             steps=steps,
-            search=search.value,
+            search=Search(search.value),
             exhaustive=exhaustive,
             most_settings=most_settings,
             width=width,
@@ -220,34 +225,17 @@ def reproduce_command(
         _scores(request, Means(store=file, **means), only=table, plan_only=plan, measure=measure)
 
 
-def _request(
-    experiment: str,
-    models: str | None,
-    datasets: str | None,
-    splits: str | None,
-    *,
-    search: str,
-    **rest: Any,
-) -> Request:
-    """What was asked for; `rest` are fields of the request as they are."""
+def _chosen_models(
+    experiment: str, models: str | None
+) -> tuple[list[str] | None, dict[str, Model]]:
+    """The rows that ``--models`` names, None for all, and models of files."""
     from pdgnn.cli.own_models import split_models
     from pdgnn.experiments.catalog import find_experiment
-    from pdgnn.experiments.grid import Search
-    from pdgnn.experiments.request import Request, known_labels
+    from pdgnn.experiments.request import known_labels
 
-    rows: list[str] | None = None
-    own: dict[str, Model] = {}
-    if models is not None:
-        rows, own = split_models(models, known_labels(find_experiment(experiment)))
-    return Request(
-        name=experiment,
-        models=own,
-        rows=rows,
-        datasets=None if datasets is None else dataset_names(datasets),
-        splits=None if splits is None else whole_numbers("--splits", splits),
-        search=Search(search),
-        **rest,
-    )
+    if models is None:
+        return None, {}
+    return split_models(models, known_labels(find_experiment(experiment)))
 
 
 def dataset_names(text: str) -> list[str]:
