@@ -40,8 +40,9 @@ __all__ = ["Counts", "gather"]
 
 PROTOCOL = RunSpec(dataset="any", model="any")
 FIXED = ("heads", "reach", "patience")
-"""Fields of a run that must be the protocol's, as these, where Appendix E has no others."""
+"""Fields of a run that must be the protocol's."""
 TRAINED = ("lr", "weight_decay", "dropout")
+"""Fields that must be the protocol's, or those of Appendix E."""
 SPLITS = tuple(range(10))
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 """The ones that count before others."""
