@@ -18,9 +18,7 @@ CURVES = np.arange(18, dtype=np.float32).reshape(6, 3)
 
 
 def result(run: RunSpec, **options) -> RunResult:
-    return RunResult(
-        run, **{"val": 0.5, "test": 0.25, "step": 3, "steps_run": 6, "seconds": 1.5, **options}
-    )
+    return keeping.results(run, **options)[0]
 
 
 RESULTS = [

@@ -54,6 +54,13 @@ class Grid:
         fixed = {**self.fixed, **own.fixed, "options": options}
         return Grid(fixed, {**self.searched, **own.searched})
 
+    def combinations(self) -> list[dict[str, Any]]:
+        """The fields of a run, ``"options"`` among them, for each combination."""
+        return [
+            _joined(self.fixed, dict(zip(self.searched, values, strict=True)))
+            for values in product(*self.searched.values())
+        ]
+
 
 def grid(name: str, dataset: str) -> list[dict[str, Any]]:
     """The fields of a run, ``"options"`` among them, for each combination of a system's grid.
@@ -66,11 +73,7 @@ def grid(name: str, dataset: str) -> list[dict[str, Any]]:
     """
     if name not in GRIDS:
         raise InputError(f"there is no grid for {name!r}; choose one of {', '.join(GRIDS)}")
-    found = GRIDS[name].on(dataset)
-    return [
-        _joined(found.fixed, dict(zip(found.searched, values, strict=True)))
-        for values in product(*found.searched.values())
-    ]
+    return GRIDS[name].on(dataset).combinations()
 
 
 def _joined(fixed: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

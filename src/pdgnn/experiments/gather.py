@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pdgnn.baselines.grids import GRIDS
+from pdgnn.baselines.grids import APPENDIX_E, GRIDS
 from pdgnn.experiments.catalog import (
     PAPER_DATASETS,
     Experiment,
@@ -40,9 +40,7 @@ __all__ = ["Counts", "gather"]
 
 PROTOCOL = RunSpec(dataset="any", model="any")
 FIXED = ("heads", "reach", "patience")
-"""Fields of a run that must be the protocol's."""
-TRAINED = ("lr", "weight_decay", "dropout")
-"""Fields that must be the protocol's, or those of Appendix E."""
+"""Fields of a run that must be the protocol's; those that Appendix E searches may be of that."""
 SPLITS = tuple(range(10))
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 """The ones that count before others."""
@@ -143,7 +141,7 @@ def gather(
 def _by_protocol(spec: RunSpec) -> bool:
     if spec.model in GRIDS:
         return spec.seed == spec.split and _own_setting(spec) in _grid_of(spec.model, spec.dataset)
-    fixed = FIXED if in_appendix(spec) else (*FIXED, *TRAINED)
+    fixed = FIXED if in_appendix(spec) else (*FIXED, *APPENDIX_E.searched)
     return (
         spec.seed == spec.split
         and all(getattr(spec, name) == getattr(PROTOCOL, name) for name in fixed)

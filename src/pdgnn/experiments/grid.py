@@ -125,12 +125,10 @@ def _setting(base: RunSpec, model: Model, group: tuple[Scope, ...], always: str 
 
 def _appendix(base: RunSpec, model: Model, groups: Sequence[tuple[Scope, ...]]) -> list[Setting]:
     """Those of Appendix E, at every depth and scope."""
-    names = list(APPENDIX_E.searched)
-    found = []
-    for depth, group, *values in product(DEPTHS, groups, *APPENDIX_E.searched.values()):
-        fields = {**APPENDIX_E.fixed, **dict(zip(names, values, strict=True))}
-        found.append(_setting(replace(base, depth=depth, **fields), model, group))
-    return found
+    return [
+        _setting(replace(base, depth=depth, **fields), model, group)
+        for depth, group, fields in product(DEPTHS, groups, APPENDIX_E.combinations())
+    ]
 
 
 def in_appendix(spec: RunSpec) -> bool:
