@@ -129,6 +129,36 @@ def test_no_copy_is_missed_when_arpack_is_first(monkeypatch, name, solver, seed)
         assert vector_error(s.u, expected.u) < 1e-5
 
 
+@pytest.mark.parametrize("branches", [2, 3, 4, 5])
+def test_many_copies_of_the_last_eigenvalue(monkeypatch, branches):
+    """More of them lie beyond k than a block of vectors keeps track of."""
+    monkeypatch.setattr(component, "DENSE_RESCUE_NODES", 0)
+    monkeypatch.setattr(component, "MOST_COPIES", 4)
+    node = np.arange(1, 900)
+    g = Graph.from_edge_index(np.stack([node, (node - 1) // branches]))
+    for k, gamma in ((8, 1.0), (20, 0.4)):
+        s, expected = eigenpairs(g, gamma=gamma, k=k), by_hand(g, gamma, k)
+        np.testing.assert_allclose(s.eigenvalues, expected.eigenvalues, rtol=1e-9)
+        assert vector_error(s.u, expected.u) < 1e-5
+        assert s.solver == "lu"
+
+
+def test_a_pivot_of_zero_leaves_the_copies_to_a_block_of_vectors(monkeypatch):
+    calls = []
+
+    def singular(problem, value):
+        calls.append(value)
+        raise RuntimeError("Factor is exactly singular")
+
+    monkeypatch.setattr("pdgnn.solvers.arpack.inverse_near", singular)
+    node = np.arange(1, 900)
+    g = Graph.from_edge_index(np.stack([node, (node - 1) // 3]))
+    s, expected = eigenpairs(g, k=8), by_hand(g, 1.0, 8)
+    assert calls
+    np.testing.assert_allclose(s.eigenvalues, expected.eigenvalues, rtol=1e-9)
+    assert vector_error(s.u, expected.u) < 1e-5
+
+
 # The tolerance
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
 from pdgnn.solvers.canonical import clusters, same_eigenvalue_tolerance
 from pdgnn.solvers.davidson import GUARD_RESOLUTION, Pairs
-from pdgnn.solvers.preconditioners import Preconditioner
+from pdgnn.solvers.lanczos import Lanczos, Product
+from pdgnn.solvers.preconditioners import Preconditioner, inverse_near
 from pdgnn.solvers.problem import ComponentProblem
 
 __all__ = ["Lanczos", "Outlook", "arpack", "looked_at"]
@@ -28,69 +27,14 @@ SEARCH_STEPS, SEARCH_ENTRIES = 300, 32_000_000
 """Steps in which the search for a missing copy must come to an end, and room for their vectors."""
 MOST_TURNS = 5
 """Searches, each but the last of which finds a copy, before a block of vectors takes over."""
+MOST_SHIFTS = 20
+"""Such searches where each finds all copies of an eigenvalue."""
+MANY = 3
+"""Copies of one eigenvalue among those found from which on there may be many more."""
+NEAR = 1e-7
+"""Relative distance from an eigenvalue at which inverse iteration finds its copies."""
 SAME = 1e-7
 """Relative difference below which it is left to a block of vectors whether two eigenvalues are."""
-
-Product = Callable[[Tensor], Tensor]
-
-
-class Lanczos:
-    """A Lanczos process in the space orthogonal to `known` ``[j, n]``, from the vector v."""
-
-    def __init__(self, product: Product, known: Tensor, v: Tensor, most: int) -> None:
-        self._product, self._known = product, known
-        n = known.shape[1]
-        self.basis = known.new_empty(min(most, n - len(known)) + 1, n)
-        v = v - known.T @ (known @ v)
-        self.basis[0] = v / torch.linalg.vector_norm(v)
-        self._alpha: list[float] = []
-        self._beta: list[float] = []
-
-    @property
-    def size(self) -> int:
-        """The number of steps taken."""
-        return len(self._alpha)
-
-    @property
-    def full(self) -> bool:
-        """Whether there is no room, or nothing, for another step."""
-        tiny = bool(self._beta) and self._beta[-1] < 1e-12 * max(map(abs, self._alpha))
-        return tiny or self.size + 1 == len(self.basis)
-
-    def extend(self, steps: int) -> None:
-        """Take more steps, as many as there is room for."""
-        for _ in range(steps):
-            if self.full:
-                return
-            basis = self.basis[: self.size + 1]
-            w = self._product(basis[-1])
-            self._alpha.append(float(basis[-1] @ w))
-            w.sub_(basis[-1], alpha=self._alpha[-1])
-            if self._beta:
-                w.sub_(basis[-2], alpha=self._beta[-1])
-            # beside the known vectors alone: the basis itself is lost where its first Ritz vector
-            # is found, which is when it has served
-            w -= self._known.T @ (self._known @ w)
-            self._beta.append(float(torch.linalg.vector_norm(w)))
-            self.basis[self.size] = w / self._beta[-1]
-
-    def ritz(self, size: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ritz values, the largest first, and their vectors in terms of the basis, as columns.
-
-        Those after `size` steps, or after all that were taken.
-        """
-        size = min(size or self.size, self.size)
-        theta, q = eigh_tridiagonal(self._alpha[:size], self._beta[: size - 1])
-        return theta[::-1], q[:, ::-1]
-
-    def bound(self, q: NDArray[np.float64]) -> float:
-        """The residual of the Ritz vector with these coordinates."""
-        return self._beta[-1] * abs(float(q[-1]))
-
-    def vectors(self, q: NDArray[np.float64]) -> Tensor:
-        """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``, made orthonormal."""
-        found: Tensor = torch.linalg.qr(self.basis[: self.size].T @ torch.from_numpy(q.copy()))[0]
-        return found
 
 
 def arpack(
@@ -118,7 +62,7 @@ def arpack(
         operator, start, degree = _filtered(problem, look, k)
         used, sharper = look.size, SHARPER if k == 1 else SHARPEST
     else:
-        operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.01
+        operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.001
         start = start - problem.trivial * (problem.trivial @ start)
     counted = _Counted(operator, problem.n, (most - used) // degree)
     vectors = _eigsh(counted, k, start, sharper * tol)
@@ -127,7 +71,8 @@ def arpack(
     values, u, residuals = _rayleigh_ritz(problem, vectors)
     steps = used + degree * counted.steps
     found = Pairs(values, u, residuals, k, steps, separated=False, converged=False)
-    pairs = _guarded(problem, operator, found, other, generator, tol, counted.most)
+    by_shifts = inverse is not None
+    pairs = _guarded(problem, operator, found, other, generator, tol, counted.most, by_shifts)
     if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
         sharper *= 0.3 * _aim(problem, pairs, tol) / float(pairs.residuals[:k].max())
         vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
@@ -212,7 +157,7 @@ def _plain(problem: ComponentProblem) -> Product:
 
 
 def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
-    """The inverse of S on the space orthogonal to the trivial vector."""
+    """The inverse of S / γ (of S where γ = 0) beside the trivial vector."""
     trivial, root = problem.trivial, problem.root_m.ravel()
 
     def product(v: Tensor) -> Tensor:
@@ -304,6 +249,7 @@ def _guarded(
     generator: torch.Generator,
     tol: float,
     most: int,
+    by_shifts: bool,
 ) -> Pairs:
     """The pairs found, and the lowest one beside them, which shows that no copy is missing.
 
@@ -313,32 +259,77 @@ def _guarded(
     lowest Ritz pair is sharper than GUARD_RESOLUTION of its distance from those found, the share of
     a copy in it is below that, and so was its share of the random vector. Where there is a copy,
     ARPACK finds those that are orthogonal to the first ones, and the search goes on beside them.
+    Where a factorization is cheap, and an eigenvalue was seen to repeat, all copies of it come
+    from inverse iteration next to it.
     """
     wanted = found.complete
-    for _ in range(MOST_TURNS):
+    for turn in range(MOST_SHIFTS if by_shifts else MOST_TURNS):
         u = found.vectors
+        repeats = by_shifts and (turn > 0 or _most_copies(found, problem.norm) >= MANY)
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
         search = Lanczos(operator, known, start, min(SEARCH_STEPS, SEARCH_ENTRIES // problem.n))
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
-        guarded, copy = _searched(search, edge, tol)
+        guarded, copy = _searched(search, edge, tol, sharp=repeats)
         if guarded:
             return _with_guard(problem, found, search, tol)
         if not copy:
             break
         theta, q = search.ritz()
         more: Tensor | None = search.vectors(q[:, :1])
-        if theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
+        if repeats:
+            more = _copies(problem, problem.scale / float(theta[0]), found, generator)
+        elif theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
             beside = _Counted(_beside(operator, known), problem.n, most)
             more = _eigsh(beside, wanted, search.basis[0], SHARPEST * tol)
-        if more is None:
+        if more is None or not more.shape[1]:
             break
         found = _completed(problem, found, more, wanted)
         start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
     return found
 
 
-def _searched(search: Lanczos, edge: float, tol: float) -> tuple[bool, bool]:
-    """Whether the lowest pair is plainly above those found, and whether it is one more of them."""
+def _most_copies(found: Pairs, norm: float) -> int:
+    return int(np.bincount(clusters(found.values.numpy(), norm)).max())
+
+
+def _copies(
+    problem: ComponentProblem, value: float, found: Pairs, generator: torch.Generator
+) -> Tensor | None:
+    """All eigenvectors ``[n, m]`` at an eigenvalue beside those found; None where too many.
+
+    By inverse iteration on a block of random vectors: next to the eigenvalue two steps are enough.
+    Where the block holds something else besides, there is nothing more at that eigenvalue.
+    """
+    try:
+        inverse, below = inverse_near(problem, (1.0 + NEAR) * value)
+    except RuntimeError:  # SuperLU met a pivot of 0
+        return None
+    known = torch.cat([problem.trivial[:, None], found.vectors], dim=1)  # [n, j]
+    lower = int((found.values < (1.0 + NEAR) * value).sum())
+    width, more = max(below - 1 - lower, 0) + 4, known[:, :0]
+    most = max(64, min(problem.n // 16, SEARCH_ENTRIES // problem.n))
+    while more.shape[1] + width <= most:
+        beside = torch.cat([known, more], dim=1)
+        block = torch.randn(width, problem.n, dtype=torch.float64, generator=generator).T
+        for _ in range(2):
+            block = inverse(block - beside @ (beside.T @ block))
+            block = torch.linalg.qr(block - beside @ (beside.T @ block))[0]
+        values, u, _ = _rayleigh_ritz(problem, block)
+        here = (values - value).abs() <= 10 * NEAR * value
+        more = torch.cat([more, u[:, here]], dim=1)
+        if not here.all():
+            return more
+        width *= 2
+    return None
+
+
+def _searched(
+    search: Lanczos, edge: float, tol: float, *, sharp: bool = False
+) -> tuple[bool, bool]:
+    """Whether the lowest pair is plainly above those found, and whether it is one more of them.
+
+    In the latter case it is `sharp` only where told, or where it is at the edge.
+    """
     while not search.full:
         search.extend(4)
         theta, q = search.ritz()
@@ -346,7 +337,8 @@ def _searched(search: Lanczos, edge: float, tol: float) -> tuple[bool, bool]:
         away = edge - theta[0]
         if bound <= GUARD_RESOLUTION * away and away > SAME * abs(edge):
             return True, False
-        if bound <= SHARPEST * tol * abs(edge) or theta[0] > (1 + 1e-9) * edge:
+        lower = theta[0] > (1 + 1e-9) * edge and not sharp
+        if bound <= SHARPEST * tol * abs(edge) or lower:
             return False, True
     return False, search.size + 1 < len(search.basis)
 

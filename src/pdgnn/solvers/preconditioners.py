@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.solvers.problem import Component
+from pdgnn.solvers.problem import Component, ComponentProblem
 
 __all__ = [
     "Preconditioner",
     "chebyshev",
     "factorization_cost",
     "fills_in",
+    "inverse_near",
     "lu",
     "multigrid",
     "without_leaves",
@@ -78,12 +79,16 @@ def _factors(adjacency: sp.csr_array) -> Any:
 
     Doubling one diagonal entry grounds its node: a right-hand side that sums to 0 leaves it at 0.
     """
-    from scipy.sparse.linalg import splu
-
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     degree[degree.argmax()] *= 2.0
+    return _splu(sp.diags_array(degree) - adjacency)
+
+
+def _splu(matrix: sp.sparray) -> Any:
+    from scipy.sparse.linalg import splu
+
     return splu(
-        sp.csc_array(sp.diags_array(degree) - adjacency),
+        sp.csc_array(matrix),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         panel_size=4,
@@ -99,6 +104,16 @@ def lu(adjacency: sp.csr_array) -> Preconditioner:
         return torch.from_numpy(factors.solve(y.numpy()))
 
     return solve
+
+
+def inverse_near(problem: ComponentProblem, value: float) -> tuple[Preconditioner, int]:
+    """The inverse of S − value I, up to a factor, and how many eigenvalues S has below the value.
+
+    By Sylvester's law as many pivots are negative; rounding may change one that is next to 0.
+    """
+    factors, root = _splu(problem.shifted(value)), problem.root_m
+    below = int((factors.U.diagonal() < 0).sum())
+    return lambda u: root * torch.from_numpy(factors.solve((root * u).numpy())), below
 
 
 def factorization_cost(adjacency: sp.csr_array) -> float:

@@ -118,6 +118,10 @@ class ComponentProblem:
         self.root_m = torch.from_numpy(np.sqrt(self._m))[:, None].to(component.device)  # [n, 1]
         self.trivial = (self.root_m / torch.linalg.vector_norm(self.root_m)).ravel()  # [n]
 
+    def shifted(self, value: float) -> sp.csr_array:
+        """M^½ (S − value I) M^½ / γ = L − value/γ M, as sparse as L."""
+        return self._component.laplacian - sp.diags_array(value / self.scale * self._m)
+
     @cached_property
     def matrix(self) -> Tensor:
         """S as a torch CSR matrix, made where it is first asked for."""
