@@ -11,8 +11,8 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
 from pdgnn.solvers.canonical import clusters, same_eigenvalue_tolerance
-from pdgnn.solvers.davidson import GUARD_RESOLUTION, Pairs
-from pdgnn.solvers.lanczos import Lanczos, Product
+from pdgnn.solvers.davidson import Pairs
+from pdgnn.solvers.lanczos import Lanczos, Product, without
 from pdgnn.solvers.preconditioners import Preconditioner, inverse_near
 from pdgnn.solvers.problem import ComponentProblem
 
@@ -25,6 +25,8 @@ LOOK_STEPS = 20
 """Steps of the Lanczos process that looks at the spectrum first."""
 SEARCH_STEPS, SEARCH_ENTRIES = 300, 32_000_000
 """Steps in which the search for a missing copy must come to an end, and room for their vectors."""
+COSTLY, COSTLY_EACH = 60_000, 8
+"""Entries of S, and more for each node, from which on products are most of the work."""
 MOST_TURNS = 5
 """Searches, each but the last of which finds a copy, before a block of vectors takes over."""
 MOST_SHIFTS = 20
@@ -33,6 +35,10 @@ MANY = 3
 """Copies of one eigenvalue among those found from which on there may be many more."""
 NEAR = 1e-7
 """Relative distance from an eigenvalue at which inverse iteration finds its copies."""
+SHARE = 1e-3
+"""Of a copy in a random vector, relative to what is to be expected, that none will have less of."""
+ROUGH = 0.05
+"""Residual of the pair above those wanted, relative to the gap, at which it measures the gap."""
 SAME = 1e-7
 """Relative difference below which it is left to a block of vectors whether two eigenvalues are."""
 
@@ -50,22 +56,35 @@ def arpack(
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
 
     With S, a short Lanczos process looks at the spectrum first. Where more than `limit` steps are
-    foreseen, nothing is tried. ARPACK then gets a polynomial of S that is large at the lowest
-    eigenvalues and small at the others: as many products, and a fraction of the
-    orthogonalization.
+    foreseen, nothing is tried. A polynomial of S that is large at the lowest eigenvalues and small
+    at the others then takes the place of S: as many products, and a fraction of what is done
+    between them. ARPACK restarts, for which one pair need not pay: a Lanczos process that keeps its
+    vectors finds it in half the products.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
-    if inverse is None:
-        look = _look(problem, k, start)
+    trivial, vectors, used = problem.trivial[None], None, 0
+    if inverse is not None:
+        operator, degree, sharper = _inverted(problem, inverse), 1, 0.001
+        start = without(start, trivial)
+    else:
+        look = _look(problem, k, start, min(most, _room(problem.n)) if k == 1 else 0)
         if _steps_foreseen(look, k) > limit:
             return _nothing(problem, look.size)
-        operator, start, degree = _filtered(problem, look, k)
-        used, sharper = look.size, SHARPER if k == 1 else SHARPEST
-    else:
-        operator, degree, used, sharper = _inverted(problem, inverse), 1, 0, 0.001
-        start = start - problem.trivial * (problem.trivial @ start)
-    counted = _Counted(operator, problem.n, (most - used) // degree)
-    vectors = _eigsh(counted, k, start, sharper * tol)
+        sharper = SHARPER if k == 1 else SHARPEST
+        if k == 1 and _is_costly(problem):
+            operator, degree = _plain(problem), 1
+            vectors = _lowest(look, tol)
+        if vectors is None:
+            operator, start, degree = _filtered(problem, look, k)
+        used = look.size
+        if k == 1 and vectors is None:
+            room = min((most - used) // degree, _room(problem.n))
+            process = Lanczos(operator, trivial, start, max(room, 2))
+            vectors = _lowest(process, tol)
+            used += degree * process.size
+    counted = _Counted(operator, trivial, (most - used) // degree)
+    if vectors is None:
+        vectors = _eigsh(counted, k, start, sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
@@ -74,7 +93,8 @@ def arpack(
     by_shifts = inverse is not None
     pairs = _guarded(problem, operator, found, other, generator, tol, counted.most, by_shifts)
     if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
-        sharper *= 0.3 * _aim(problem, pairs, tol) / float(pairs.residuals[:k].max())
+        aim = _aim(_gap(pairs), problem.norm, tol)
+        sharper *= 0.3 * aim / float(pairs.residuals[:k].max())
         vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
         if vectors is not None:
             values, u, residuals = _rayleigh_ritz(problem, vectors)
@@ -83,7 +103,7 @@ def arpack(
                 values=torch.cat([values, pairs.values[k:]]),
                 vectors=torch.cat([u, pairs.vectors[:, k:]], dim=1),
                 residuals=torch.cat([residuals, pairs.residuals[k:]]),
-                converged=float(residuals.max()) <= _aim(problem, pairs, tol),
+                converged=float(residuals.max()) <= aim,
             )
     return pairs
 
@@ -99,10 +119,35 @@ def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | Non
     return torch.from_numpy(found[1])
 
 
-def _aim(problem: ComponentProblem, pairs: Pairs, tol: float) -> float:
+def _gap(pairs: Pairs) -> float:
+    return float(pairs.values[pairs.complete] - pairs.values[pairs.complete - 1])
+
+
+def _aim(gap: float, norm: float, tol: float) -> float:
     """The residual, well below the one promised, at which vectors are right to 10 `tol`."""
-    gap = float(pairs.values[pairs.complete] - pairs.values[pairs.complete - 1])
-    return max(min(10 * gap, 0.1 * problem.norm) * tol, 1e-14 * problem.norm)
+    return max(min(10 * gap, 0.1 * norm) * tol, 1e-14 * norm)
+
+
+def _lowest(process: Lanczos, tol: float) -> Tensor | None:
+    """The vector ``[n, 1]`` of the largest eigenvalue; None where there is no room for more steps.
+
+    A residual falls by about the same factor in every step, which says when to look again.
+    """
+    steps, before = 4, np.inf
+    while not process.full:
+        process.extend(steps)
+        theta, q = process.top(2)
+        bound, aim = process.bound(q[:, 0]), 0.1 * _aim(theta[0] - theta[1], 2.0 * theta[0], tol)
+        if bound <= aim:
+            return process.vectors(q[:, :1])
+        speed = max(np.log(before / bound) / steps, 0.01)
+        steps, before = int(np.clip(0.7 * np.log(bound / aim) / speed, 2, 16)), bound
+    return None
+
+
+def _is_costly(problem: ComponentProblem) -> bool:
+    """Whether a product takes longer than what a Lanczos process does beside it."""
+    return bool(problem.matrix.values().numel() > COSTLY + COSTLY_EACH * problem.n)
 
 
 def _steps_foreseen(look: Lanczos, k: int) -> float:
@@ -129,31 +174,27 @@ class _SlowError(Exception):
 
 
 class _Counted(LinearOperator):  # type: ignore[misc]
-    """A product for ARPACK, which is left when it took too many."""
+    """A product, orthogonal to `known` ``[j, n]``, for ARPACK, left when it took too many."""
 
-    def __init__(self, product: Product, n: int, most: int) -> None:
+    def __init__(self, product: Product, known: Tensor, most: int) -> None:
+        n = known.shape[1]
         super().__init__(np.float64, (n, n))
-        self._product, self.most, self.steps = product, most, 0
+        self._product, self._known, self.most, self.steps = product, known, most, 0
 
     def _matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         self.steps += 1
         if self.steps > self.most:
             raise _SlowError
-        image: NDArray[np.float64] = self._product(torch.from_numpy(v)).numpy()
-        return image
+        image = without(self._product(torch.from_numpy(v)), self._known)
+        return np.asarray(image.numpy())
 
     matvec = _matvec  # without checks of shapes, which take as long as a product on a small graph
 
 
 def _plain(problem: ComponentProblem) -> Product:
-    """1 − S / half its norm, without its trivial pair: the lowest eigenvalues are the largest."""
-    trivial, scale = problem.trivial, -2.0 / problem.norm
-
-    def product(v: Tensor) -> Tensor:
-        image = torch.addmv(v, problem.matrix, v, alpha=scale)
-        return image.sub_(trivial, alpha=float(trivial @ image))
-
-    return product
+    """1 − S / half its norm: the lowest eigenvalues are the largest."""
+    matrix, scale = problem.matrix, -2.0 / problem.norm
+    return lambda v: torch.addmv(v, matrix, v, alpha=scale)
 
 
 def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
@@ -162,8 +203,7 @@ def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
 
     def product(v: Tensor) -> Tensor:
         v = v - trivial * (trivial @ v)  # rounding adds some, which the inverse would enlarge
-        image = root * inverse((root * v)[:, None])[:, 0]
-        return image.sub_(trivial, alpha=float(trivial @ image))
+        return root * inverse((root * v)[:, None])[:, 0]
 
     return product
 
@@ -180,17 +220,15 @@ def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product
     low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
     centre, half = (low + high) / 2, (high - low) / 2
     growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
-    degree = min(3 if k < 4 else 5 if k < 16 else 7, 2 * int(1.5 / growth) + 1)
-    trivial, matrix = (
-        problem.trivial,
-        problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half),
-    )
+    most = 5 if k == 1 or 4 <= k < 16 else 3 if k < 4 else 7
+    degree = min(most, 2 * int(1.5 / growth) + 1)
+    matrix = problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half)
 
     def filtered(v: Tensor) -> Tensor:
         before, now = v, torch.addmv(v, matrix, v, beta=0.0)  # torch.mv takes half as long again
         for _ in range(degree - 1):
             before, now = now, torch.addmv(before, matrix, now, beta=-1.0, alpha=2.0)
-        return now.sub_(trivial, alpha=float(trivial @ now))
+        return now
 
     return filtered, start, degree
 
@@ -201,7 +239,7 @@ def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int) -> int:
     `each` is how many eigenvalues each of them stands for.
     """
     count = np.cumsum(each)
-    edge = min(int(np.searchsorted(count, 2 * k + 4)), len(theta) - 2)
+    edge = min(max(1, int(np.searchsorted(count, 2 * k + 4))), len(theta) - 2)
     while edge < len(theta) - 2 and (
         count[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
     ):  # further where that adds few, or where some lie far below the others
@@ -226,8 +264,15 @@ def looked_at(problem: ComponentProblem, k: int, generator: torch.Generator) -> 
     return Outlook(float(1.0 - theta[edge]), _steps_foreseen(look, k))
 
 
-def _look(problem: ComponentProblem, k: int, start: Tensor) -> Lanczos:
-    look = Lanczos(_plain(problem), problem.trivial[None], start, LOOK_STEPS + k)
+def _room(n: int) -> int:
+    """Steps of a Lanczos process that keeps all of its vectors."""
+    return min(SEARCH_STEPS, SEARCH_ENTRIES // n)
+
+
+def _look(problem: ComponentProblem, k: int, start: Tensor, room: int = 0) -> Lanczos:
+    """A short Lanczos process that has room for more steps."""
+    room = max(LOOK_STEPS + k, room)
+    look = Lanczos(_plain(problem), problem.trivial[None], start, room)
     look.extend(LOOK_STEPS + k)
     return look
 
@@ -254,10 +299,9 @@ def _guarded(
     """The pairs found, and the lowest one beside them, which shows that no copy is missing.
 
     One starting vector finds one copy of an eigenvalue that repeats. So a Lanczos process from
-    another random vector, orthogonal to what was found, looks for what is lowest there. That vector
-    has as much of a missing copy as of anything else, and each step favours the copy: once the
-    lowest Ritz pair is sharper than GUARD_RESOLUTION of its distance from those found, the share of
-    a copy in it is below that, and so was its share of the random vector. Where there is a copy,
+    another random vector, orthogonal to what was found, looks for what is lowest there. It ends
+    when a missing copy could have had no more of the random vector than SHARE of what is to be
+    expected, 1/√n, of which there is a chance of about SHARE. Where there is a copy,
     ARPACK finds those that are orthogonal to the first ones, and the search goes on beside them.
     Where a factorization is cheap, and an eigenvalue was seen to repeat, all copies of it come
     from inverse iteration next to it.
@@ -267,7 +311,7 @@ def _guarded(
         u = found.vectors
         repeats = by_shifts and (turn > 0 or _most_copies(found, problem.norm) >= MANY)
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
-        search = Lanczos(operator, known, start, min(SEARCH_STEPS, SEARCH_ENTRIES // problem.n))
+        search = Lanczos(operator, known, start, _room(problem.n))
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
         guarded, copy = _searched(search, edge, tol, sharp=repeats)
         if guarded:
@@ -279,7 +323,7 @@ def _guarded(
         if repeats:
             more = _copies(problem, problem.scale / float(theta[0]), found, generator)
         elif theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
-            beside = _Counted(_beside(operator, known), problem.n, most)
+            beside = _Counted(operator, known, most)
             more = _eigsh(beside, wanted, search.basis[0], SHARPEST * tol)
         if more is None or not more.shape[1]:
             break
@@ -330,27 +374,20 @@ def _searched(
 
     In the latter case it is `sharp` only where told, or where it is at the edge.
     """
+    least, share = SHARE * search.basis.shape[1] ** -0.5, 1.0
     while not search.full:
         search.extend(4)
-        theta, q = search.ritz()
-        bound = search.bound(q[:, 0])
-        away = edge - theta[0]
-        if bound <= GUARD_RESOLUTION * away and away > SAME * abs(edge):
+        before, share = share, search.share(edge)
+        if least < share < 0.9 * before:  # it stays where it is once a copy was found
+            continue
+        theta, q = search.top()
+        bound, away = search.bound(q[:, 0]), edge - theta[0]
+        if share <= least and bound <= ROUGH * away and away > SAME * abs(edge):
             return True, False
         lower = theta[0] > (1 + 1e-9) * edge and not sharp
         if bound <= SHARPEST * tol * abs(edge) or lower:
             return False, True
     return False, search.size + 1 < len(search.basis)
-
-
-def _beside(operator: Product, known: Tensor) -> Product:
-    """The operator on the space orthogonal to `known` ``[j, n]``."""
-
-    def product(v: Tensor) -> Tensor:
-        image = operator(v)
-        return image.sub_(known.T @ (known @ image))
-
-    return product
 
 
 def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: int) -> Pairs:
@@ -375,5 +412,5 @@ def _with_guard(problem: ComponentProblem, found: Pairs, search: Lanczos, tol: f
         residuals=torch.cat([found.residuals, norms]),
         separated=distinct,
     )
-    sharp = float(found.residuals.max()) <= _aim(problem, pairs, tol)
+    sharp = float(found.residuals.max()) <= _aim(gap, problem.norm, tol)
     return replace(pairs, converged=distinct and sharp)

@@ -10,9 +10,25 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
-__all__ = ["Lanczos", "Product"]
+__all__ = ["Lanczos", "Product", "empty_rows", "without"]
 
 Product = Callable[[Tensor], Tensor]
+
+
+def empty_rows(rows: int, like: Tensor) -> Tensor:
+    """A matrix ``[rows, n]`` to be filled, for vectors `like` ``[n]``.
+
+    On the CPU it is NumPy's, which asks for large pages: the first write to a row takes a tenth of
+    the time.
+    """
+    if like.device.type == "cpu":
+        return torch.from_numpy(np.empty((rows, len(like))))
+    return like.new_empty(rows, len(like))
+
+
+def without(v: Tensor, known: Tensor) -> Tensor:
+    """`v` ``[n]``, changed in place, less its parts along the orthonormal `known` ``[j, n]``."""
+    return v.addmv_(known.T, known @ v, alpha=-1.0)
 
 
 class Lanczos:
@@ -21,8 +37,8 @@ class Lanczos:
     def __init__(self, product: Product, known: Tensor, v: Tensor, most: int) -> None:
         self._product, self._known = product, known
         n = known.shape[1]
-        self.basis = known.new_empty(min(most, n - len(known)) + 1, n)
-        v = v - known.T @ (known @ v)
+        self.basis = empty_rows(min(most, n - len(known)) + 1, v)
+        v = without(v.clone(), known)
         self.basis[0] = v / torch.linalg.vector_norm(v)
         self._alpha: list[float] = []
         self._beta: list[float] = []
@@ -51,9 +67,9 @@ class Lanczos:
                 w.sub_(basis[-2], alpha=self._beta[-1])
             # beside the known vectors alone: the basis itself is lost where its first Ritz vector
             # is found, which is when it has served
-            w -= self._known.T @ (self._known @ w)
+            without(w, self._known)
             self._beta.append(float(torch.linalg.vector_norm(w)))
-            self.basis[self.size] = w / self._beta[-1]
+            torch.div(w, self._beta[-1], out=self.basis[self.size])
 
     def ritz(self, size: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ritz values, the largest first, and their vectors in terms of the basis, as columns.
@@ -63,6 +79,32 @@ class Lanczos:
         size = min(size or self.size, self.size)
         theta, q = eigh_tridiagonal(self._alpha[:size], self._beta[: size - 1])
         return theta[::-1], q[:, ::-1]
+
+    def top(self, pairs: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The largest Ritz values and their coordinates, as :meth:`ritz` gives all of them."""
+        first = max(0, self.size - pairs)
+        theta, q = eigh_tridiagonal(
+            self._alpha, self._beta[:-1], select="i", select_range=(first, self.size - 1)
+        )
+        return theta[::-1], q[:, ::-1]
+
+    def share(self, value: float) -> float:
+        """The most that an eigenvector at `value`, or above, can have of the starting vector.
+
+        The basis is p_j(A) v for polynomials p_j that the recurrence gives. An eigenvector x at μ
+        has the part p_j(μ) xᵀv of the j-th vector, and all of these together are at most its
+        length, so that (xᵀv)² ≤ 1 / Σ_j p_j(μ)². Above all Ritz values every p_j is positive and
+        grows with μ. It is 1, which says nothing, where a Ritz value lies above `value`.
+        """
+        before, now, total = 0.0, 1.0, 1.0
+        for alpha, earlier, beta in zip(
+            self._alpha, [0.0, *self._beta], self._beta, strict=False
+        ):
+            before, now = now, ((value - alpha) * now - earlier * before) / beta
+            if now <= 0.0:
+                return 1.0
+            total += now * now
+        return float(total**-0.5)
 
     def bound(self, q: NDArray[np.float64]) -> float:
         """The residual of the Ritz vector with these coordinates."""
