@@ -136,8 +136,9 @@ def _lowest(process: Lanczos, tol: float) -> Tensor | None:
     steps, before = 4, np.inf
     while not process.full:
         process.extend(steps)
-        theta, q = process.top(2)
-        bound, aim = process.bound(q[:, 0]), 0.1 * _aim(theta[0] - theta[1], 2.0 * theta[0], tol)
+        theta, q = process.top(2)  # one alone where the start had no more than one eigenvalue
+        gap = theta[0] - theta[1] if len(theta) > 1 else theta[0]
+        bound, aim = process.bound(q[:, 0]), 0.1 * _aim(gap, 2.0 * theta[0], tol)
         if bound <= aim:
             return process.vectors(q[:, :1])
         speed = max(np.log(before / bound) / steps, 0.01)
@@ -239,7 +240,8 @@ def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int) -> int:
     `each` is how many eigenvalues each of them stands for.
     """
     count = np.cumsum(each)
-    edge = min(max(1, int(np.searchsorted(count, 2 * k + 4))), len(theta) - 2)
+    beyond = int(np.searchsorted(count, k)) + 2  # above it are the wanted ones and another
+    edge = min(max(beyond, int(np.searchsorted(count, 2 * k + 4))), len(theta) - 2)
     while edge < len(theta) - 2 and (
         count[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
     ):  # further where that adds few, or where some lie far below the others

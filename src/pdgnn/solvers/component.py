@@ -38,20 +38,23 @@ DENSE_NODES = 160
 """Components up to this size are solved densely, many at once."""
 DENSE_RESCUE_NODES = 3000
 """Components up to this size are solved densely where an eigenvalue repeats too often."""
-ARPACK_NODES = 300
+ARPACK_NODES = 220
 """Components from this size on are solved by ARPACK first."""
-LU_FIRST_COST, LU_COST = 5e7, 5e12
+LU_FIRST_COST, LU_NEXT_COST, LU_COST = 7e6, 5e7, 5e12
 """Multiplications, as `factorization_cost` bounds them, up to which LU is chosen unseen, or
-considered where the graph is narrow."""
+considered, or considered where the graph is narrow."""
 LU_SHARED = 20.0
-"""Times as many are chosen unseen where several γ share one factorization."""
+"""Times as many of the first two where several γ share one factorization."""
 LU_TRIAL_COST = 2e8
-"""From here on, a piece of the graph is factorized first to see whether it fills in."""
-NARROW = 0.06
-"""Mean bandwidth, relative to the number of nodes, of a graph that LU may suit."""
+"""From here on, a piece of a narrow graph is factorized first to see whether it fills in."""
+FIRST_NARROW, NARROW = 0.33, 0.06
+"""Mean bandwidth, relative to the number of nodes, of a graph for which LU is chosen unseen, and of
+one that it may suit."""
+FEW_PRODUCTS = 300
+"""That are foreseen for one pair, up to which nothing is factorized."""
 LANCZOS_STEPS, GPU_STEPS = 300, 10_000
 """Steps that our own Lanczos may take before another solver replaces it, on a GPU as products."""
-EVEN = 4.0
+EVEN = 12.0
 """Largest d_i / M_i over the least one, up to which ARPACK is better than a polynomial of D⁻¹L."""
 ARPACK_STEPS, ARPACK_STEPS_EACH = 600, 40
 """Products that ARPACK may be foreseen to take, and more for each pair, before another solver is
@@ -120,10 +123,16 @@ class ComponentSolver:
         if a.nnz == 2 * (n - 1):  # a tree, which never fills in
             return bool(n <= LU_COST)
         cost = factorization_cost(without_leaves(a))
-        first = LU_FIRST_COST * (LU_SHARED if len(self._ahead) != 1 else 1.0)
-        if cost <= first or cost > min(LU_COST, NARROW**2 * n**3):
-            return cost <= first
-        return cost <= LU_TRIAL_COST or not fills_in(a)
+        times = LU_SHARED if len(self._ahead) != 1 else 1.0
+        narrow = cost <= min(LU_COST, NARROW**2 * n**3)
+        if cost <= times * min(LU_FIRST_COST, FIRST_NARROW**2 * n**3):
+            return True
+        if narrow and cost <= LU_TRIAL_COST:
+            return True
+        affordable = cost <= times * LU_NEXT_COST
+        if not (narrow or affordable) or self._looked_at(1).products <= FEW_PRODUCTS:
+            return False
+        return affordable or not fills_in(a)
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""
@@ -222,9 +231,12 @@ class ComponentSolver:
 
     @cached_property
     def _outlook(self) -> Outlook:
-        """Of D⁻¹L, whatever γ is asked for."""
+        return self._looked_at(self._k)
+
+    def _looked_at(self, k: int) -> Outlook:
+        """The outlook for k pairs of D⁻¹L, whatever γ is asked for."""
         generator = torch.Generator().manual_seed(self._seed)
-        return looked_at(self._problem(1.0), self._k, generator)
+        return looked_at(self._problem(1.0), k, generator)
 
     def _limit(self) -> int:
         """Products that are worth while before another solver is preferred."""

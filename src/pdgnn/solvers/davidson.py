@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pdgnn.solvers.canonical import same_eigenvalue_tolerance
+from pdgnn.solvers.lanczos import empty_rows
 
 __all__ = ["Basis", "Pairs", "State", "assess", "davidson"]
 
@@ -207,15 +208,14 @@ class Basis:
         generator: torch.Generator,
     ) -> None:
         self._apply, self._generator = apply, generator
-        n = trivial.numel()
-        self._v = trivial.new_empty(capacity + 1, n)
+        self._v = empty_rows(capacity + 1, trivial)
         self._v[0] = trivial
-        self._av = trivial.new_empty(capacity, n)
+        self._av = empty_rows(capacity, trivial)
         self._h = torch.zeros(capacity, capacity, dtype=torch.float64)
         self._q = torch.zeros(0, 0, dtype=torch.float64)
         self._previous = torch.zeros(0, 0, dtype=torch.float64)
         self.size = 0
-        self.room = n - 1
+        self.room = trivial.numel() - 1
         """Dimension of the space orthogonal to the trivial vector, which the basis may fill."""
         self.expand(start.T, start.shape[1])
 
@@ -284,8 +284,8 @@ class Basis:
         """Make room for `capacity` vectors, where a growing eigenspace asks for more."""
         more = capacity - self._av.shape[0]
         if more > 0:
-            self._v = torch.cat([self._v, self._v.new_empty(more, self._v.shape[1])])
-            self._av = torch.cat([self._av, self._av.new_empty(more, self._av.shape[1])])
+            room = empty_rows(more, self._v[0])
+            self._v, self._av = torch.cat([self._v, room]), torch.cat([self._av, room])
             self._h = torch.nn.functional.pad(self._h, (0, more, 0, more))
 
     def _restart(self, keep: int) -> None:
