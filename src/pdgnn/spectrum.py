@@ -215,6 +215,8 @@ class _GraphSolver:
         self._largest = int(self._sizes.argmax())
         self._order = np.argsort(labels, kind="stable")
         self._starts = np.cumsum(self._sizes) - self._sizes
+        self._place = np.empty_like(self._order)
+        self._place[self._order] = np.arange(self._order.size)
         # a solver that was named is used wherever there is something to iterate on
         dense_nodes = DENSE_NODES if options.solver in ("auto", "dense") else 16
         self._small = self._sizes <= dense_nodes
@@ -284,7 +286,9 @@ class _GraphSolver:
             return self._g._adjacency
         first = self._starts[component]
         nodes = self._order[first : first + self._sizes[component]]
-        return self._g._adjacency[nodes][:, nodes]
+        rows = self._g._adjacency[nodes]  # their neighbours are in the component as well
+        columns = self._place[rows.indices] - first
+        return sp.csr_array((rows.data, columns, rows.indptr), shape=(nodes.size, nodes.size))
 
     def _small_batches(self) -> Iterator[_Batch]:
         """The small components, those of about one size together."""
@@ -294,9 +298,7 @@ class _GraphSolver:
         edges = self._g._adjacency.tocoo()
         row, col = edges.coords
         component = self._g.components[row]
-        place = np.empty(self._g.num_nodes, dtype=np.int64)
-        place[self._order] = np.arange(self._g.num_nodes)
-        local = place - self._starts[self._g.components]
+        local = self._place - self._starts[self._g.components]
         width = np.zeros(self._sizes.size, dtype=np.int64)
         width[small] = _padded(self._sizes[small])
         of_width = width[component]

@@ -16,7 +16,7 @@ from pdgnn.solvers.lanczos import Lanczos, Product, without
 from pdgnn.solvers.preconditioners import Preconditioner, inverse_near
 from pdgnn.solvers.problem import ComponentProblem
 
-__all__ = ["Lanczos", "Outlook", "arpack", "looked_at"]
+__all__ = ["Lanczos", "Look", "arpack", "looked_at"]
 
 SHARPER, SHARPEST = 0.03, 0.003
 """Residual asked of ARPACK, relative to the one promised: for one pair, and for several, which are
@@ -52,11 +52,12 @@ def arpack(
     generator: torch.Generator,
     most: int,
     limit: float = np.inf,
+    look: Look | None = None,
 ) -> Pairs:
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
 
-    With S, a short Lanczos process looks at the spectrum first. Where more than `limit` steps are
-    foreseen, nothing is tried. A polynomial of S that is large at the lowest eigenvalues and small
+    With S, a short Lanczos process looks at the spectrum first, unless one of the same S is given
+    as `look`. Where more than `limit` steps are foreseen, nothing is tried. A polynomial of S that is large at the lowest eigenvalues and small
     at the others then takes the place of S: as many products, and a fraction of what is done
     between them. ARPACK restarts, for which one pair need not pay: a Lanczos process that keeps its
     vectors finds it in half the products.
@@ -67,20 +68,19 @@ def arpack(
         operator, degree, sharper = _inverted(problem, inverse), 1, 0.001
         start = without(start, trivial)
     else:
-        look = _look(problem, k, start, min(most, _room(problem.n)) if k == 1 else 0)
-        if _steps_foreseen(look, k) > limit:
-            return _nothing(problem, look.size)
+        look = look or looked_at(problem, k, start)
+        if look.products(k) > limit:
+            return _nothing(problem, look.steps)
         sharper = SHARPER if k == 1 else SHARPEST
         if k == 1 and _is_costly(problem):
             operator, degree = _plain(problem), 1
-            vectors = _lowest(look, tol)
+            vectors = _lowest(look.process, tol, most)
         if vectors is None:
-            operator, start, degree = _filtered(problem, look, k)
-        used = look.size
+            operator, start, degree = _filtered(problem, look.process, k)
+        used = look.process.size
         if k == 1 and vectors is None:
-            room = min((most - used) // degree, _room(problem.n))
-            process = Lanczos(operator, trivial, start, max(room, 2))
-            vectors = _lowest(process, tol)
+            process = Lanczos(operator, trivial, start, _room(problem.n))
+            vectors = _lowest(process, tol, (most - used) // degree)
             used += degree * process.size
     counted = _Counted(operator, trivial, (most - used) // degree)
     if vectors is None:
@@ -128,14 +128,14 @@ def _aim(gap: float, norm: float, tol: float) -> float:
     return max(min(10 * gap, 0.1 * norm) * tol, 1e-14 * norm)
 
 
-def _lowest(process: Lanczos, tol: float) -> Tensor | None:
-    """The vector ``[n, 1]`` of the largest eigenvalue; None where there is no room for more steps.
+def _lowest(process: Lanczos, tol: float, most: int) -> Tensor | None:
+    """The vector ``[n, 1]`` of the largest eigenvalue; None where `most` steps are too few.
 
     A residual falls by about the same factor in every step, which says when to look again.
     """
     steps, before = 4, np.inf
-    while not process.full:
-        process.extend(steps)
+    while not process.full and process.size < most:
+        process.extend(min(steps, most - process.size))
         theta, q = process.top(2)  # one alone where the start had no more than one eigenvalue
         gap = theta[0] - theta[1] if len(theta) > 1 else theta[0]
         bound, aim = process.bound(q[:, 0]), 0.1 * _aim(gap, 2.0 * theta[0], tol)
@@ -149,19 +149,6 @@ def _lowest(process: Lanczos, tol: float) -> Tensor | None:
 def _is_costly(problem: ComponentProblem) -> bool:
     """Whether a product takes longer than what a Lanczos process does beside it."""
     return bool(problem.matrix.values().numel() > COSTLY + COSTLY_EACH * problem.n)
-
-
-def _steps_foreseen(look: Lanczos, k: int) -> float:
-    """About as many products as ARPACK would take.
-
-    n times a Ritz vector's share of the random start is the number of eigenvalues that it stands
-    for. How fast that falls with the steps, from the tenth on, says when it will be one.
-    """
-    count, half = (look.basis.shape[1] * look.ritz(m)[1][0, 0] ** 2 for m in (look.size, 10))
-    if count <= 2 * k + 16:
-        return 0.0
-    power = np.log(max(half / count, 1.01)) / np.log(look.size / 10)
-    return float(4 * look.size * min(count, 1e6) ** (1 / power))
 
 
 def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
@@ -250,33 +237,43 @@ def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int) -> int:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What a short Lanczos process shows of a spectrum."""
+class Look:
+    """What the first steps of a Lanczos process show of a spectrum; it may be taken further."""
 
-    low: float  # about the eigenvalue, over half the norm, that the k lowest are below
-    products: float  # that ARPACK would take, about
+    process: Lanczos
+    steps: int
+
+    def low(self, k: int) -> float:
+        """About the eigenvalue, over half the norm, that the k lowest are below."""
+        theta, q = self.process.ritz(self.steps)
+        return float(1.0 - theta[_edge(theta, self.process.basis.shape[1] * q[0] ** 2, k)])
+
+    def products(self, k: int) -> float:
+        """About as many products as ARPACK would take for k pairs.
+
+        n times a Ritz vector's share of the random start is the number of eigenvalues that it
+        stands for. How fast that falls with the steps, from the tenth on, says when it will be one.
+        """
+        n = self.process.basis.shape[1]
+        count, half = (n * self.process.ritz(m)[1][0, 0] ** 2 for m in (self.steps, 10))
+        if count <= 2 * k + 16:
+            return 0.0
+        power = np.log(max(half / count, 1.01)) / np.log(self.steps / 10)
+        return float(4 * self.steps * min(count, 1e6) ** (1 / power))
 
 
-def looked_at(problem: ComponentProblem, k: int, generator: torch.Generator) -> Outlook:
-    """The outlook for the k lowest pairs of a problem on any device."""
-    start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
-    look = _look(problem, k, start.to(problem.trivial.device))
-    theta, q = look.ritz()
-    edge = _edge(theta, problem.n * q[0] ** 2, k)
-    return Outlook(float(1.0 - theta[edge]), _steps_foreseen(look, k))
+def looked_at(problem: ComponentProblem, k: int, start: Tensor) -> Look:
+    """The first steps for k pairs of a problem on any device, with room for all that one takes."""
+    steps = LOOK_STEPS + k
+    room = _room(problem.n) if k == 1 else 0
+    process = Lanczos(_plain(problem), problem.trivial[None], start, max(steps, room))
+    process.extend(steps)
+    return Look(process, steps)
 
 
 def _room(n: int) -> int:
     """Steps of a Lanczos process that keeps all of its vectors."""
     return min(SEARCH_STEPS, SEARCH_ENTRIES // n)
-
-
-def _look(problem: ComponentProblem, k: int, start: Tensor, room: int = 0) -> Lanczos:
-    """A short Lanczos process that has room for more steps."""
-    room = max(LOOK_STEPS + k, room)
-    look = Lanczos(_plain(problem), problem.trivial[None], start, room)
-    look.extend(LOOK_STEPS + k)
-    return look
 
 
 def _rayleigh_ritz(problem: ComponentProblem, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -15,13 +15,14 @@ from torch import Tensor
 
 from pdgnn.devices import at_most_threads, one_blas_thread
 from pdgnn.errors import ConvergenceError
-from pdgnn.solvers.arpack import Outlook, arpack, looked_at
+from pdgnn.solvers.arpack import Look, arpack, looked_at
 from pdgnn.solvers.canonical import canonical_basis, clusters
 from pdgnn.solvers.davidson import Pairs, davidson
 from pdgnn.solvers.dense import ComponentPairs, dense_pairs
 from pdgnn.solvers.preconditioners import (
     Preconditioner,
     chebyshev,
+    even_degrees,
     factorization_cost,
     fills_in,
     lu,
@@ -52,6 +53,8 @@ FIRST_NARROW, NARROW = 0.33, 0.06
 one that it may suit."""
 FEW_PRODUCTS = 300
 """That are foreseen for one pair, up to which nothing is factorized."""
+LOOK_NODES = 5000
+"""From here on they are foreseen before the cost of a factorization is."""
 LANCZOS_STEPS, GPU_STEPS = 300, 10_000
 """Steps that our own Lanczos may take before another solver replaces it, on a GPU as products."""
 EVEN = 12.0
@@ -59,6 +62,8 @@ EVEN = 12.0
 ARPACK_STEPS, ARPACK_STEPS_EACH = 600, 40
 """Products that ARPACK may be foreseen to take, and more for each pair, before another solver is
 preferred; it is left when it took four times as many."""
+HUBS = 3
+"""Times as many where there are hubs, with which multigrid is weaker."""
 RESIDUAL_TOLERANCE = 1e-8
 """Largest residual ever returned, relative to half the bound on the norm (1 at γ = 1), unless
 another is asked for."""
@@ -122,6 +127,8 @@ class ComponentSolver:
         a, n = self._adjacency, self._n
         if a.nnz == 2 * (n - 1):  # a tree, which never fills in
             return bool(n <= LU_COST)
+        if n >= LOOK_NODES and self._look.products(1) <= FEW_PRODUCTS:
+            return False
         cost = factorization_cost(without_leaves(a))
         times = LU_SHARED if len(self._ahead) != 1 else 1.0
         narrow = cost <= min(LU_COST, NARROW**2 * n**3)
@@ -130,7 +137,7 @@ class ComponentSolver:
         if narrow and cost <= LU_TRIAL_COST:
             return True
         affordable = cost <= times * LU_NEXT_COST
-        if not (narrow or affordable) or self._looked_at(1).products <= FEW_PRODUCTS:
+        if not (narrow or affordable) or self._look.products(1) <= FEW_PRODUCTS:
             return False
         return affordable or not fills_in(a)
 
@@ -164,7 +171,7 @@ class ComponentSolver:
             if pairs.converged:
                 return problem, pairs
             start = pairs.vectors
-        if self._next_solver is not None and self._outlook.products > self._limit():
+        if self._next_solver is not None and self._look.products(self._k) > self._limit():
             problem = self._switch(gamma)
         pairs = self._iterate(problem, start)
         if not pairs.converged and self._next_solver is not None:
@@ -176,7 +183,7 @@ class ComponentSolver:
         """Solve at all γ that will be asked for; some may be left out."""
         self._known = None
         if self._solver == "lanczos":  # many vectors at a time: a longer polynomial is worth it
-            inverse = chebyshev(self._shared(), self._outlook.low, times=2)
+            inverse = chebyshev(self._shared(), self._look.low(self._k), times=2)
         else:
             inverse = self._inverse()
         self._swept |= sweep(
@@ -227,20 +234,21 @@ class ComponentSolver:
             generator=torch.Generator().manual_seed(self._seed),
             most=MOST_STEPS if self._next_solver is None else 4 * limit,
             limit=np.inf if self._next_solver is None else limit,
+            look=self._look if problem.gamma == 1.0 and self._solver == "lanczos" else None,
         )
 
     @cached_property
-    def _outlook(self) -> Outlook:
-        return self._looked_at(self._k)
-
-    def _looked_at(self, k: int) -> Outlook:
-        """The outlook for k pairs of D⁻¹L, whatever γ is asked for."""
+    def _look(self) -> Look:
+        """At D⁻¹L, whatever γ is asked for."""
+        problem = self._problem(1.0)
         generator = torch.Generator().manual_seed(self._seed)
-        return looked_at(self._problem(1.0), k, generator)
+        start = torch.randn(self._n, dtype=torch.float64, generator=generator)
+        return looked_at(problem, self._k, start.to(problem.trivial.device))
 
     def _limit(self) -> int:
         """Products that are worth while before another solver is preferred."""
-        return (GPU_STEPS if self._on_gpu else ARPACK_STEPS) + ARPACK_STEPS_EACH * self._k
+        few = (GPU_STEPS if self._on_gpu else ARPACK_STEPS) + ARPACK_STEPS_EACH * self._k
+        return few if even_degrees(self._adjacency) else HUBS * few
 
     @property
     def _on_gpu(self) -> bool:
@@ -287,7 +295,7 @@ class ComponentSolver:
             return lu(self._adjacency)
         if self._solver == "amg":
             return multigrid(self._adjacency)
-        return chebyshev(self._shared(), self._outlook.low)
+        return chebyshev(self._shared(), self._look.low(self._k))
 
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
         """Keep the vectors of the first γ, or of one at which more copies were found."""

@@ -21,6 +21,7 @@ from pdgnn.solvers.problem import Component, ComponentProblem
 __all__ = [
     "Preconditioner",
     "chebyshev",
+    "even_degrees",
     "factorization_cost",
     "fills_in",
     "inverse_near",
@@ -161,6 +162,12 @@ def fills_in(adjacency: sp.csr_array) -> bool:
     return False
 
 
+def even_degrees(adjacency: sp.csr_array) -> bool:
+    """Whether there are no hubs, so that smoothed aggregation stays sparse and is strong."""
+    neighbours = np.diff(adjacency.indptr).astype(np.float64)
+    return bool((neighbours**2).mean() <= EVEN_DEGREES * neighbours.mean() ** 2)
+
+
 def multigrid(adjacency: sp.csr_array) -> Preconditioner:
     """One V-cycle of algebraic multigrid.
 
@@ -205,12 +212,10 @@ def _fixed_global_seed() -> Iterator[None]:
 def _hierarchy(adjacency: sp.csr_array) -> Any:
     import pyamg
 
-    neighbours = np.diff(adjacency.indptr).astype(np.float64)
-    smoothed = (neighbours**2).mean() <= EVEN_DEGREES * neighbours.mean() ** 2
     hierarchy = pyamg.smoothed_aggregation_solver(
         # a slight shift: L itself is singular, which the coarsest solve must not meet
         sp.csr_matrix(_laplacian(adjacency, shift=1e-8)),
-        smooth="jacobi" if smoothed else None,
+        smooth="jacobi" if even_degrees(adjacency) else None,
         improve_candidates=None,
         max_coarse=400,
         presmoother=("gauss_seidel", {"sweep": "forward"}),

@@ -109,7 +109,7 @@ class ComponentProblem:
     """
 
     def __init__(self, component: Component, gamma: float) -> None:
-        self._component, self.degree = component, component.degree
+        self._component, self.degree, self.gamma = component, component.degree, gamma
         self.n = self.degree.size
         self._m, self.norm = component.m(gamma), component.norm(gamma)
         share = self.degree / self._m
