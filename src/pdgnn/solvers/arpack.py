@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,18 +13,15 @@ from torch import Tensor
 from pdgnn.solvers.canonical import clusters, same_eigenvalue_tolerance
 from pdgnn.solvers.davidson import Pairs
 from pdgnn.solvers.lanczos import Lanczos, Product, without
+from pdgnn.solvers.look import MOST_ENTRIES, Look, filtered, looked_at, plain, room
 from pdgnn.solvers.preconditioners import Preconditioner, inverse_near
 from pdgnn.solvers.problem import ComponentProblem
 
-__all__ = ["Lanczos", "Look", "arpack", "looked_at"]
+__all__ = ["Lanczos", "arpack"]
 
 SHARPER, SHARPEST = 0.03, 0.003
 """Residual asked of ARPACK, relative to the one promised: for one pair, and for several, which are
 closer to each other and cost little more."""
-LOOK_STEPS = 20
-"""Steps of the Lanczos process that looks at the spectrum first."""
-SEARCH_STEPS, SEARCH_ENTRIES = 300, 32_000_000
-"""Steps in which the search for a missing copy must come to an end, and room for their vectors."""
 COSTLY, COSTLY_EACH = 60_000, 8
 """Entries of S, and more for each node, from which on products are most of the work."""
 MOST_TURNS = 5
@@ -57,34 +54,25 @@ def arpack(
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
 
     With S, a short Lanczos process looks at the spectrum first, unless one of the same S is given
-    as `look`. Where more than `limit` steps are foreseen, nothing is tried. A polynomial of S that is large at the lowest eigenvalues and small
-    at the others then takes the place of S: as many products, and a fraction of what is done
-    between them. ARPACK restarts, for which one pair need not pay: a Lanczos process that keeps its
-    vectors finds it in half the products.
+    as `look`. Where more than `limit` steps are foreseen, nothing is tried. A polynomial of S that
+    is large at the lowest eigenvalues and small at the others then takes the place of S: as many
+    products, and a fraction of what is done between them.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
-    trivial, vectors, used = problem.trivial[None], None, 0
+    trivial, used, degree = problem.trivial[None], 0, 1
     if inverse is not None:
-        operator, degree, sharper = _inverted(problem, inverse), 1, 0.001
+        operator, sharper = _inverted(problem, inverse), 0.001
         start = without(start, trivial)
     else:
         look = look or looked_at(problem, k, start)
         if look.products(k) > limit:
             return _nothing(problem, look.steps)
-        sharper = SHARPER if k == 1 else SHARPEST
-        if k == 1 and _is_costly(problem):
-            operator, degree = _plain(problem), 1
-            vectors = _lowest(look.process, tol, most)
-        if vectors is None:
-            operator, start, degree = _filtered(problem, look.process, k)
-        used = look.process.size
-        if k == 1 and vectors is None:
-            process = Lanczos(operator, trivial, start, _room(problem.n))
-            vectors = _lowest(process, tol, (most - used) // degree)
-            used += degree * process.size
+        if k == 1 and (pairs := _unrestarted(problem, look, other, tol, most)) is not None:
+            return pairs
+        operator, start, degree = filtered(problem, look.process, k)
+        used, sharper = look.process.size, SHARPER if k == 1 else SHARPEST
     counted = _Counted(operator, trivial, (most - used) // degree)
-    if vectors is None:
-        vectors = _eigsh(counted, k, start, sharper * tol)
+    vectors = _eigsh(counted, k, start, sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
@@ -93,54 +81,69 @@ def arpack(
     by_shifts = inverse is not None
     pairs = _guarded(problem, operator, found, other, generator, tol, counted.most, by_shifts)
     if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
-        aim = _aim(_gap(pairs), problem.norm, tol)
+        gap = float(pairs.values[k] - pairs.values[k - 1])
+        aim = _aim(gap, problem.norm, tol)
         sharper *= 0.3 * aim / float(pairs.residuals[:k].max())
         vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
         if vectors is not None:
             values, u, residuals = _rayleigh_ritz(problem, vectors)
-            pairs = replace(
-                pairs,
-                values=torch.cat([values, pairs.values[k:]]),
-                vectors=torch.cat([u, pairs.vectors[:, k:]], dim=1),
-                residuals=torch.cat([residuals, pairs.residuals[k:]]),
-                converged=float(residuals.max()) <= aim,
-            )
+            guard = pairs.values[k:], pairs.vectors[:, k:], pairs.residuals[k:]
+            found = replace(pairs, values=values, vectors=u, residuals=residuals)
+            pairs = _with_guard(problem, found, guard, tol)
     return pairs
 
 
-def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | None:
-    """ARPACK's k vectors ``[n, k]``; None where it takes too long."""
-    n = len(start)
-    ncv = min(n - 1, max(2 * k + 2, 16))
-    try:
-        found = eigsh(counted, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
-    except (ArpackError, _SlowError):
+def _unrestarted(
+    problem: ComponentProblem, look: Look, start: Tensor, tol: float, most: int
+) -> Pairs | None:
+    """The lowest pair by a Lanczos process that keeps its vectors; None where it repeats.
+
+    Also where there is no room for the vectors. ARPACK, which restarts, takes twice the products.
+    """
+    process, operator, degree, used = look.process, plain(problem), 1, 0
+    if not _is_costly(problem):
+        operator, first, degree = filtered(problem, process, 1)
+        used = process.size
+        process = Lanczos(operator, problem.trivial[None], first, room(problem.n))
+    vectors = _lowest(process, tol, (most - used) // degree)
+    if vectors is None:
         return None
-    return torch.from_numpy(found[1])
+    values, u, residuals = _rayleigh_ritz(problem, vectors)
+    if len(values) < 2 or not _is_simple(problem, operator, u[:, 0].contiguous(), start):
+        return None
+    steps = used + degree * process.size
+    found = Pairs(values[:1], u[:, :1], residuals[:1], 1, steps, separated=False, converged=False)
+    return _with_guard(problem, found, (values[1:2], u[:, 1:2], residuals[1:2]), tol)
 
 
-def _gap(pairs: Pairs) -> float:
-    return float(pairs.values[pairs.complete] - pairs.values[pairs.complete - 1])
-
-
-def _aim(gap: float, norm: float, tol: float) -> float:
-    """The residual, well below the one promised, at which vectors are right to 10 `tol`."""
-    return max(min(10 * gap, 0.1 * norm) * tol, 1e-14 * norm)
+def _is_simple(problem: ComponentProblem, operator: Product, u: Tensor, start: Tensor) -> bool:
+    """Whether `u` ``[n]`` of the lowest pair has no copy beside it, as far as `start` can show."""
+    search = Lanczos(operator, torch.stack([problem.trivial, u]), start, room(problem.n))
+    edge, share = float(u @ operator(u)), 1.0
+    while not search.full:
+        search.extend(4)
+        before, share = share, search.share(edge)
+        if share <= SHARE * problem.n**-0.5:
+            return True
+        if share > 0.9 * before and search.size > 8:  # it stays where it is
+            return False
+    return False
 
 
 def _lowest(process: Lanczos, tol: float, most: int) -> Tensor | None:
-    """The vector ``[n, 1]`` of the largest eigenvalue; None where `most` steps are too few.
+    """Vectors of the two largest eigenvalues ``[n, 2]``, the first of them sharp.
 
-    A residual falls by about the same factor in every step, which says when to look again.
+    None where `most` steps are too few. A residual falls by about the same factor in every step,
+    which says when to look again.
     """
     steps, before = 4, np.inf
     while not process.full and process.size < most:
         process.extend(min(steps, most - process.size))
-        theta, q = process.top(2)  # one alone where the start had no more than one eigenvalue
+        theta, q = process.top(2)  # one alone where the start had no more of them
         gap = theta[0] - theta[1] if len(theta) > 1 else theta[0]
         bound, aim = process.bound(q[:, 0]), 0.1 * _aim(gap, 2.0 * theta[0], tol)
         if bound <= aim:
-            return process.vectors(q[:, :1])
+            return process.vectors(q)
         speed = max(np.log(before / bound) / steps, 0.01)
         steps, before = int(np.clip(0.7 * np.log(bound / aim) / speed, 2, 16)), bound
     return None
@@ -155,6 +158,42 @@ def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
     none = problem.trivial[:, None][:, :0]
     empty = torch.empty(0, dtype=torch.float64)
     return Pairs(empty, none, empty, 0, steps, separated=False, converged=False)
+
+
+def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
+    """The inverse of S / γ (of S where γ = 0) beside the trivial vector."""
+    trivial, root = problem.trivial, problem.root_m.ravel()
+
+    def product(v: Tensor) -> Tensor:
+        v = v - trivial * (trivial @ v)  # rounding adds some, which the inverse would enlarge
+        return root * inverse((root * v)[:, None])[:, 0]
+
+    return product
+
+
+def _rayleigh_ritz(problem: ComponentProblem, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Ascending values ``[k]``, vectors ``[n, k]`` and the norms of their residuals ``[k]``."""
+    image = problem.apply(u)
+    h = u.T @ image
+    values, q = torch.linalg.eigh((h + h.T) / 2)
+    u, image = u @ q, image @ q
+    return values, u, torch.linalg.vector_norm(image - u * values, dim=0)
+
+
+def _aim(gap: float, norm: float, tol: float) -> float:
+    """The residual, well below the one promised, at which vectors are right to 10 `tol`."""
+    return max(min(10 * gap, 0.1 * norm) * tol, 1e-14 * norm)
+
+
+def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | None:
+    """ARPACK's k vectors ``[n, k]``; None where it takes too long."""
+    n = len(start)
+    ncv = min(n - 1, max(2 * k + 2, 16))
+    try:
+        found = eigsh(counted, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
+    except (ArpackError, _SlowError):
+        return None
+    return torch.from_numpy(found[1])
 
 
 class _SlowError(Exception):
@@ -177,112 +216,6 @@ class _Counted(LinearOperator):  # type: ignore[misc]
         return np.asarray(image.numpy())
 
     matvec = _matvec  # without checks of shapes, which take as long as a product on a small graph
-
-
-def _plain(problem: ComponentProblem) -> Product:
-    """1 − S / half its norm: the lowest eigenvalues are the largest."""
-    matrix, scale = problem.matrix, -2.0 / problem.norm
-    return lambda v: torch.addmv(v, matrix, v, alpha=scale)
-
-
-def _inverted(problem: ComponentProblem, inverse: Preconditioner) -> Product:
-    """The inverse of S / γ (of S where γ = 0) beside the trivial vector."""
-    trivial, root = problem.trivial, problem.root_m.ravel()
-
-    def product(v: Tensor) -> Tensor:
-        v = v - trivial * (trivial @ v)  # rounding adds some, which the inverse would enlarge
-        return root * inverse((root * v)[:, None])[:, 0]
-
-    return product
-
-
-def _filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product, Tensor, int]:
-    """A Chebyshev polynomial of `_plain` that is small below the largest few eigenvalues.
-
-    Also the part of the first vector that is large there, and the degree. An odd one is negative
-    beyond the other end of the spectrum, should that lie further out than was seen.
-    """
-    theta, q = look.ritz()
-    edge = _edge(theta, problem.n * q[0] ** 2, k)
-    start = look.vectors(q[:, : edge + 1] @ q[0, : edge + 1, None])[:, 0]
-    low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
-    centre, half = (low + high) / 2, (high - low) / 2
-    growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
-    most = 5 if k == 1 or 4 <= k < 16 else 3 if k < 4 else 7
-    degree = min(most, 2 * int(1.5 / growth) + 1)
-    matrix = problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half)
-
-    def filtered(v: Tensor) -> Tensor:
-        before, now = v, torch.addmv(v, matrix, v, beta=0.0)  # torch.mv takes half as long again
-        for _ in range(degree - 1):
-            before, now = now, torch.addmv(before, matrix, now, beta=-1.0, alpha=2.0)
-        return now
-
-    return filtered, start, degree
-
-
-def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int) -> int:
-    """The Ritz value, of `theta` in descending order, that is below the wanted eigenvalues.
-
-    `each` is how many eigenvalues each of them stands for.
-    """
-    count = np.cumsum(each)
-    beyond = int(np.searchsorted(count, k)) + 2  # above it are the wanted ones and another
-    edge = min(max(beyond, int(np.searchsorted(count, 2 * k + 4))), len(theta) - 2)
-    while edge < len(theta) - 2 and (
-        count[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
-    ):  # further where that adds few, or where some lie far below the others
-        edge += 1
-    return edge
-
-
-@dataclass(frozen=True)
-class Look:
-    """What the first steps of a Lanczos process show of a spectrum; it may be taken further."""
-
-    process: Lanczos
-    steps: int
-
-    def low(self, k: int) -> float:
-        """About the eigenvalue, over half the norm, that the k lowest are below."""
-        theta, q = self.process.ritz(self.steps)
-        return float(1.0 - theta[_edge(theta, self.process.basis.shape[1] * q[0] ** 2, k)])
-
-    def products(self, k: int) -> float:
-        """About as many products as ARPACK would take for k pairs.
-
-        n times a Ritz vector's share of the random start is the number of eigenvalues that it
-        stands for. How fast that falls with the steps, from the tenth on, says when it will be one.
-        """
-        n = self.process.basis.shape[1]
-        count, half = (n * self.process.ritz(m)[1][0, 0] ** 2 for m in (self.steps, 10))
-        if count <= 2 * k + 16:
-            return 0.0
-        power = np.log(max(half / count, 1.01)) / np.log(self.steps / 10)
-        return float(4 * self.steps * min(count, 1e6) ** (1 / power))
-
-
-def looked_at(problem: ComponentProblem, k: int, start: Tensor) -> Look:
-    """The first steps for k pairs of a problem on any device, with room for all that one takes."""
-    steps = LOOK_STEPS + k
-    room = _room(problem.n) if k == 1 else 0
-    process = Lanczos(_plain(problem), problem.trivial[None], start, max(steps, room))
-    process.extend(steps)
-    return Look(process, steps)
-
-
-def _room(n: int) -> int:
-    """Steps of a Lanczos process that keeps all of its vectors."""
-    return min(SEARCH_STEPS, SEARCH_ENTRIES // n)
-
-
-def _rayleigh_ritz(problem: ComponentProblem, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Ascending values ``[k]``, vectors ``[n, k]`` and the norms of their residuals ``[k]``."""
-    image = problem.apply(u)
-    h = u.T @ image
-    values, q = torch.linalg.eigh((h + h.T) / 2)
-    u, image = u @ q, image @ q
-    return values, u, torch.linalg.vector_norm(image - u * values, dim=0)
 
 
 def _guarded(
@@ -310,11 +243,12 @@ def _guarded(
         u = found.vectors
         repeats = by_shifts and (turn > 0 or _most_copies(found, problem.norm) >= MANY)
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
-        search = Lanczos(operator, known, start, _room(problem.n))
+        search = Lanczos(operator, known, start, room(problem.n))
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
         guarded, copy = _searched(search, edge, tol, sharp=repeats)
         if guarded:
-            return _with_guard(problem, found, search, tol)
+            guard = search.vectors(search.top()[1])
+            return _with_guard(problem, found, _rayleigh_ritz(problem, guard), tol)
         if not copy:
             break
         theta, q = search.ritz()
@@ -350,7 +284,7 @@ def _copies(
     known = torch.cat([problem.trivial[:, None], found.vectors], dim=1)  # [n, j]
     lower = int((found.values < (1.0 + NEAR) * value).sum())
     width, more = max(below - 1 - lower, 0) + 4, known[:, :0]
-    most = max(64, min(problem.n // 16, SEARCH_ENTRIES // problem.n))
+    most = max(64, min(problem.n // 16, MOST_ENTRIES // problem.n))
     while more.shape[1] + width <= most:
         beside = torch.cat([known, more], dim=1)
         block = torch.randn(width, problem.n, dtype=torch.float64, generator=generator).T
@@ -399,8 +333,11 @@ def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: in
     )
 
 
-def _with_guard(problem: ComponentProblem, found: Pairs, search: Lanczos, tol: float) -> Pairs:
-    guards, rough, norms = _rayleigh_ritz(problem, search.vectors(search.ritz()[1][:, :1]))
+def _with_guard(
+    problem: ComponentProblem, found: Pairs, guard: tuple[Tensor, Tensor, Tensor], tol: float
+) -> Pairs:
+    """The pairs found and the one above them: its value, vector and residual."""
+    guards, rough, norms = guard
     gap = float(guards[0] - found.values[-1])
     same = float(same_eigenvalue_tolerance(float(guards[0]), problem.norm))
     distinct = gap > max(same, SAME * float(guards[0]))

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from pdgnn.devices import at_most_threads, one_blas_thread
 from pdgnn.errors import ConvergenceError
-from pdgnn.solvers.arpack import Look, arpack, looked_at
+from pdgnn.solvers.arpack import arpack
 from pdgnn.solvers.canonical import canonical_basis, clusters
 from pdgnn.solvers.davidson import Pairs, davidson
 from pdgnn.solvers.dense import ComponentPairs, dense_pairs
+from pdgnn.solvers.look import Look, looked_at
 from pdgnn.solvers.preconditioners import (
     Preconditioner,
     chebyshev,

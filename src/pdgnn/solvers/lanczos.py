@@ -97,9 +97,7 @@ class Lanczos:
         grows with μ. It is 1, which says nothing, where a Ritz value lies above `value`.
         """
         before, now, total = 0.0, 1.0, 1.0
-        for alpha, earlier, beta in zip(
-            self._alpha, [0.0, *self._beta], self._beta, strict=False
-        ):
+        for alpha, earlier, beta in zip(self._alpha, [0.0, *self._beta], self._beta, strict=False):
             before, now = now, ((value - alpha) * now - earlier * before) / beta
             if now <= 0.0:
                 return 1.0

@@ -1,0 +1,106 @@
+"""The first steps of a Lanczos process: what they foretell, and a polynomial for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pdgnn.solvers.lanczos import Lanczos, Product
+from pdgnn.solvers.problem import ComponentProblem
+
+__all__ = ["Look", "filtered", "looked_at", "plain", "room"]
+
+LOOK_STEPS = 20
+"""Steps that look at the spectrum, and one more for each pair."""
+MOST_STEPS, MOST_ENTRIES = 300, 32_000_000
+"""Steps of a process that keeps its vectors, and room for these."""
+
+
+def plain(problem: ComponentProblem) -> Product:
+    """1 − S / half its norm: the lowest eigenvalues are the largest."""
+    matrix, scale = problem.matrix, -2.0 / problem.norm
+    return lambda v: torch.addmv(v, matrix, v, alpha=scale)
+
+
+def filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product, Tensor, int]:
+    """A Chebyshev polynomial of `plain` that is small below the largest few eigenvalues.
+
+    Also the part of the first vector that is large there, and the degree. An odd one is negative
+    beyond the other end of the spectrum, should that lie further out than was seen.
+    """
+    theta, q = look.ritz()
+    edge = _edge(theta, problem.n * q[0] ** 2, k)
+    start = look.vectors(q[:, : edge + 1] @ q[0, : edge + 1, None])[:, 0]
+    low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
+    centre, half = (low + high) / 2, (high - low) / 2
+    growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
+    most = 5 if k == 1 or 4 <= k < 16 else 3 if k < 4 else 7
+    degree = min(most, 2 * int(1.5 / growth) + 1)
+    matrix = problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half)
+
+    def product(v: Tensor) -> Tensor:
+        before, now = v, torch.addmv(v, matrix, v, beta=0.0)  # torch.mv takes half as long again
+        for _ in range(degree - 1):
+            before, now = now, torch.addmv(before, matrix, now, beta=-1.0, alpha=2.0)
+        return now
+
+    return product, start, degree
+
+
+def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int) -> int:
+    """The Ritz value, of `theta` in descending order, that is below the wanted eigenvalues.
+
+    `each` is how many eigenvalues each of them stands for.
+    """
+    count = np.cumsum(each)
+    beyond = int(np.searchsorted(count, k)) + 2  # above it are the wanted ones and another
+    edge = min(max(beyond, int(np.searchsorted(count, 2 * k + 4))), len(theta) - 2)
+    while edge < len(theta) - 2 and (
+        count[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
+    ):  # further where that adds few, or where some lie far below the others
+        edge += 1
+    return edge
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the first steps of a Lanczos process show of a spectrum; it may be taken further."""
+
+    process: Lanczos
+    steps: int
+
+    def low(self, k: int) -> float:
+        """About the eigenvalue, over half the norm, that the k lowest are below."""
+        theta, q = self.process.ritz(self.steps)
+        return float(1.0 - theta[_edge(theta, self.process.basis.shape[1] * q[0] ** 2, k)])
+
+    def products(self, k: int) -> float:
+        """About as many products as ARPACK would take for k pairs.
+
+        n times a Ritz vector's share of the random start is the number of eigenvalues that it
+        stands for. How fast that falls with the steps, from the tenth on, says when it will be one.
+        """
+        n = self.process.basis.shape[1]
+        count, half = (n * self.process.ritz(m)[1][0, 0] ** 2 for m in (self.steps, 10))
+        if count <= 2 * k + 16:
+            return 0.0
+        power = np.log(max(half / count, 1.01)) / np.log(self.steps / 10)
+        return float(4 * self.steps * min(count, 1e6) ** (1 / power))
+
+
+def looked_at(problem: ComponentProblem, k: int, start: Tensor) -> Look:
+    """The first steps for k pairs of a problem on any device, with room for all that one takes."""
+    steps = LOOK_STEPS + k
+    most = room(problem.n) if k == 1 else 0
+    process = Lanczos(plain(problem), problem.trivial[None], start, max(steps, most))
+    process.extend(steps)
+    return Look(process, steps)
+
+
+def room(n: int) -> int:
+    """Steps of a Lanczos process that keeps all of its vectors."""
+    return min(MOST_STEPS, MOST_ENTRIES // n)
