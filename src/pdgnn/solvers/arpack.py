@@ -59,7 +59,7 @@ def arpack(
     products, and a fraction of what is done between them.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
-    trivial, used, degree = problem.trivial[None], 0, 1
+    trivial, used, degree, alone = problem.trivial[None], 0, 1, None
     if inverse is not None:
         operator, sharper = _inverted(problem, inverse), 0.001
         start = without(start, trivial)
@@ -67,12 +67,17 @@ def arpack(
         look = look or looked_at(problem, k, start)
         if look.products(k) > limit:
             return _nothing(problem, look.steps)
-        if k == 1 and (pairs := _unrestarted(problem, look, other, tol, most)) is not None:
-            return pairs
+        alone = _unrestarted(problem, look, other, tol, most) if k == 1 else None
+        if alone is not None and alone.converged:
+            return alone
         operator, start, degree = filtered(problem, look.process, k)
-        used, sharper = look.process.size, SHARPER if k == 1 else SHARPEST
+        used = look.process.size if alone is None else alone.iterations
+        sharper = SHARPER if k == 1 else SHARPEST
     counted = _Counted(operator, trivial, (most - used) // degree)
-    vectors = _eigsh(counted, k, start, sharper * tol)
+    if alone is not None:
+        vectors: Tensor | None = alone.vectors[:, :1]
+    else:
+        vectors = _eigsh(counted, k, start, sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
@@ -96,24 +101,25 @@ def arpack(
 def _unrestarted(
     problem: ComponentProblem, look: Look, start: Tensor, tol: float, most: int
 ) -> Pairs | None:
-    """The lowest pair by a Lanczos process that keeps its vectors; None where it repeats.
+    """The lowest pair by a Lanczos process that keeps its vectors; None where these are too many.
 
-    Also where there is no room for the vectors. ARPACK, which restarts, takes twice the products.
+    ARPACK, which restarts, takes twice the products. The pair is converged only if it has no copy.
     """
     process, operator, degree, used = look.process, plain(problem), 1, 0
     if not _is_costly(problem):
         operator, first, degree = filtered(problem, process, 1)
         used = process.size
         process = Lanczos(operator, problem.trivial[None], first, room(problem.n))
-    vectors = _lowest(process, tol, (most - used) // degree)
+    # of a polynomial's residual, only so much is known of that of S
+    vectors = _lowest(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree)
     if vectors is None:
         return None
     values, u, residuals = _rayleigh_ritz(problem, vectors)
-    if len(values) < 2 or not _is_simple(problem, operator, u[:, 0].contiguous(), start):
-        return None
     steps = used + degree * process.size
     found = Pairs(values[:1], u[:, :1], residuals[:1], 1, steps, separated=False, converged=False)
-    return _with_guard(problem, found, (values[1:2], u[:, 1:2], residuals[1:2]), tol)
+    if len(values) < 2 or not _is_simple(problem, operator, u[:, 0].contiguous(), start):
+        return found
+    return _with_guard(problem, found, (values[1:], u[:, 1:], residuals[1:]), tol)
 
 
 def _is_simple(problem: ComponentProblem, operator: Product, u: Tensor, start: Tensor) -> bool:
@@ -141,7 +147,7 @@ def _lowest(process: Lanczos, tol: float, most: int) -> Tensor | None:
         process.extend(min(steps, most - process.size))
         theta, q = process.top(2)  # one alone where the start had no more of them
         gap = theta[0] - theta[1] if len(theta) > 1 else theta[0]
-        bound, aim = process.bound(q[:, 0]), 0.1 * _aim(gap, 2.0 * theta[0], tol)
+        bound, aim = process.bound(q[:, 0]), 0.5 * _aim(gap, 2.0 * theta[0], tol)
         if bound <= aim:
             return process.vectors(q)
         speed = max(np.log(before / bound) / steps, 0.01)

@@ -33,7 +33,9 @@ def filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product,
     beyond the other end of the spectrum, should that lie further out than was seen.
     """
     theta, q = look.ritz()
-    edge = _edge(theta, problem.n * q[0] ** 2, k)
+    each = problem.n * q[0] ** 2
+    # above it are the wanted eigenvalues and another one, which tells the gap
+    edge = _edge(theta, each, k, int(np.searchsorted(np.cumsum(each), k)) + 2)
     start = look.vectors(q[:, : edge + 1] @ q[0, : edge + 1, None])[:, 0]
     low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
     centre, half = (low + high) / 2, (high - low) / 2
@@ -51,14 +53,13 @@ def filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product,
     return product, start, degree
 
 
-def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int) -> int:
+def _edge(theta: NDArray[np.float64], each: NDArray[np.float64], k: int, least: int = 0) -> int:
     """The Ritz value, of `theta` in descending order, that is below the wanted eigenvalues.
 
-    `each` is how many eigenvalues each of them stands for.
+    `each` is how many eigenvalues each of them stands for, `least` the first that it may be.
     """
     count = np.cumsum(each)
-    beyond = int(np.searchsorted(count, k)) + 2  # above it are the wanted ones and another
-    edge = min(max(beyond, int(np.searchsorted(count, 2 * k + 4))), len(theta) - 2)
+    edge = min(max(least, int(np.searchsorted(count, 2 * k + 4))), len(theta) - 2)
     while edge < len(theta) - 2 and (
         count[edge + 1] <= 4 * k + 12 or 10 * (1.0 - theta[edge]) < 1.0 - theta[edge + 1]
     ):  # further where that adds few, or where some lie far below the others
