@@ -50,13 +50,15 @@ def arpack(
     most: int,
     limit: float = np.inf,
     look: Look | None = None,
+    beside: int = 1,
 ) -> Pairs:
     """The k lowest non-trivial pairs, from products with S or, where given, with L⁻¹.
 
     With S, a short Lanczos process looks at the spectrum first, unless one of the same S is given
     as `look`. Where more than `limit` steps are foreseen, nothing is tried. A polynomial of S that
     is large at the lowest eigenvalues and small at the others then takes the place of S: as many
-    products, and a fraction of what is done between them.
+    products, and a fraction of what is done between them. For one pair so many rough ones `beside`
+    it cost next to nothing.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
     trivial, used, degree, alone = problem.trivial[None], 0, 1, None
@@ -67,7 +69,7 @@ def arpack(
         look = look or looked_at(problem, k, start)
         if look.products(k) > limit:
             return _nothing(problem, look.steps)
-        alone = _unrestarted(problem, look, other, tol, most) if k == 1 else None
+        alone = _unrestarted(problem, look, other, tol, most, beside) if k == 1 else None
         if alone is not None and alone.converged:
             return alone
         operator, start, degree = filtered(problem, look.process, k)
@@ -99,7 +101,7 @@ def arpack(
 
 
 def _unrestarted(
-    problem: ComponentProblem, look: Look, start: Tensor, tol: float, most: int
+    problem: ComponentProblem, look: Look, start: Tensor, tol: float, most: int, beside: int
 ) -> Pairs | None:
     """The lowest pair by a Lanczos process that keeps its vectors; None where these are too many.
 
@@ -111,9 +113,9 @@ def _unrestarted(
         used = process.size
         process = Lanczos(operator, problem.trivial[None], first, room(problem.n))
     # of a polynomial's residual, only so much is known of that of S
-    vectors = _lowest(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree)
-    if vectors is None:
+    if not _extended(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree):
         return None
+    vectors = process.vectors(process.top(1 + beside)[1])
     values, u, residuals = _rayleigh_ritz(problem, vectors)
     steps = used + degree * process.size
     found = Pairs(values[:1], u[:, :1], residuals[:1], 1, steps, separated=False, converged=False)
@@ -136,11 +138,10 @@ def _is_simple(problem: ComponentProblem, operator: Product, u: Tensor, start: T
     return False
 
 
-def _lowest(process: Lanczos, tol: float, most: int) -> Tensor | None:
-    """Vectors of the two largest eigenvalues ``[n, 2]``, the first of them sharp.
+def _extended(process: Lanczos, tol: float, most: int) -> bool:
+    """Take steps until the first Ritz vector is sharp; whether `most` are enough.
 
-    None where `most` steps are too few. A residual falls by about the same factor in every step,
-    which says when to look again.
+    A residual falls by about the same factor in every step, which says when to look again.
     """
     steps, before = 4, np.inf
     while not process.full and process.size < most:
@@ -149,10 +150,10 @@ def _lowest(process: Lanczos, tol: float, most: int) -> Tensor | None:
         gap = theta[0] - theta[1] if len(theta) > 1 else theta[0]
         bound, aim = process.bound(q[:, 0]), 0.5 * _aim(gap, 2.0 * theta[0], tol)
         if bound <= aim:
-            return process.vectors(q)
+            return True
         speed = max(np.log(before / bound) / steps, 0.01)
         steps, before = int(np.clip(0.7 * np.log(bound / aim) / speed, 2, 16)), bound
-    return None
+    return False
 
 
 def _is_costly(problem: ComponentProblem) -> bool:

@@ -76,6 +76,8 @@ MOST_COPIES = 64
 """Copies of an eigenvalue beyond those wanted that an iterative solver keeps track of."""
 MOST_STEPS = 20_000
 """Steps after which the last solver gives up."""
+BESIDE = 8
+"""Rough pairs beside the one of the first γ, for the basis that the others share."""
 SWEPT_PAIRS = 4
 """Pairs from which on a solve of its own for each γ is better than a basis that they share."""
 
@@ -108,7 +110,7 @@ class ComponentSolver:
         self._preconditioner: Preconditioner | None = None
         self._component: Component | None = None
         self._known: Tensor | None = None  # [n, s], y to start the other γ from
-        self._shares = False  # a basis with other γ, or has
+        self._sweep_guards = 0  # pairs beyond k in the basis that other γ share
         self._next_solver: str | None = None  # where the first choice gives up
         if solver == "auto":
             self._choose()
@@ -159,9 +161,14 @@ class ComponentSolver:
         problem, pairs = self._alone(gamma)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
-        if self._ahead and self._k < SWEPT_PAIRS:
+        if self._sweeps:
             self._remember(problem, pairs)
         return self._finish(problem, pairs)
+
+    @property
+    def _sweeps(self) -> bool:
+        """Whether other γ are to share a basis."""
+        return bool(self._ahead) and self._k < SWEPT_PAIRS
 
     def _alone(self, gamma: float) -> tuple[ComponentProblem, Pairs]:
         """The pairs at this γ by the solver chosen, or by the next where that gives up."""
@@ -193,7 +200,7 @@ class ComponentSolver:
             known,
             self._ahead - self._swept.keys(),
             wanted=self._k,
-            guards=self._guards,
+            guards=self._sweep_guards,
             generator=torch.Generator().manual_seed(self._seed),
             tol=max(self._tol, TIGHTEST),
         )
@@ -236,6 +243,7 @@ class ComponentSolver:
             most=MOST_STEPS if self._next_solver is None else 4 * limit,
             limit=np.inf if self._next_solver is None else limit,
             look=self._look if problem.gamma == 1.0 and self._solver == "lanczos" else None,
+            beside=BESIDE if self._sweeps else 1,
         )
 
     @cached_property
@@ -301,8 +309,8 @@ class ComponentSolver:
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
         """Keep the vectors of the first γ, or of one at which more copies were found."""
         guards = min(pairs.complete + 1, pairs.values.numel()) - self._k
-        if not self._shares or guards > self._guards:
-            self._known, self._shares = pairs.vectors / problem.root_m, True
+        if guards > self._sweep_guards:
+            self._known, self._sweep_guards = pairs.vectors / problem.root_m, guards
             self._guards = max(self._guards, guards)
 
     def _finish(self, problem: ComponentProblem, pairs: Pairs) -> ComponentPairs:
