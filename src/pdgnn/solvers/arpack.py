@@ -19,6 +19,8 @@ from pdgnn.solvers.problem import ComponentProblem
 
 __all__ = ["Lanczos", "arpack"]
 
+Guard = tuple[Tensor, Tensor, Tensor]
+"""Values, vectors and residuals of the pairs next to those wanted."""
 SHARPER, SHARPEST = 0.03, 0.003
 """Residual asked of ARPACK, relative to the one promised: for one pair, and for several, which are
 closer to each other and cost little more."""
@@ -61,32 +63,37 @@ def arpack(
     it cost next to nothing.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
-    trivial, used, degree, alone = problem.trivial[None], 0, 1, None
+    vectors, guarded, used, degree = None, False, 0, 1
     if inverse is not None:
         operator, sharper = _inverted(problem, inverse), 0.001
-        start = without(start, trivial)
+        start = without(start, problem.trivial[None])
     else:
         look = look or looked_at(problem, k, start)
         if look.products(k) > limit:
             return _nothing(problem, look.steps)
-        alone = _unrestarted(problem, look, other, tol, most, beside) if k == 1 else None
-        if alone is not None and alone.converged:
-            return alone
         operator, start, degree = filtered(problem, look.process, k)
-        used = look.process.size if alone is None else alone.iterations
-        sharper = SHARPER if k == 1 else SHARPEST
-    counted = _Counted(operator, trivial, (most - used) // degree)
-    if alone is not None:
-        vectors: Tensor | None = alone.vectors[:, :1]
-    else:
+        used, sharper = look.process.size, SHARPER if k == 1 else SHARPEST
+        if k == 1 and _is_costly(problem):
+            operator, degree = plain(problem), 1
+        if k == 1:
+            process = look.process
+            if degree > 1:
+                process = Lanczos(operator, problem.trivial[None], start, room(problem.n))
+            before = process.size
+            if _extended(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree):
+                vectors, guarded = _ritz_vectors(process, 1 + beside)
+            used += degree * (process.size - before)
+    counted = _Counted(operator, problem.trivial[None], (most - used) // degree)
+    if vectors is None:
         vectors = _eigsh(counted, k, start, sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
     steps = used + degree * counted.steps
-    found = Pairs(values, u, residuals, k, steps, separated=False, converged=False)
-    by_shifts = inverse is not None
-    pairs = _guarded(problem, operator, found, other, generator, tol, counted.most, by_shifts)
+    found = Pairs(values[:k], u[:, :k], residuals[:k], k, steps, separated=False, converged=False)
+    guard = (values[k:], u[:, k:], residuals[k:]) if guarded else None
+    shifts = inverse is not None
+    pairs = _guarded(problem, operator, found, guard, other, generator, tol, counted.most, shifts)
     if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
         gap = float(pairs.values[k] - pairs.values[k - 1])
         aim = _aim(gap, problem.norm, tol)
@@ -100,42 +107,11 @@ def arpack(
     return pairs
 
 
-def _unrestarted(
-    problem: ComponentProblem, look: Look, start: Tensor, tol: float, most: int, beside: int
-) -> Pairs | None:
-    """The lowest pair by a Lanczos process that keeps its vectors; None where these are too many.
-
-    ARPACK, which restarts, takes twice the products. The pair is converged only if it has no copy.
-    """
-    process, operator, degree, used = look.process, plain(problem), 1, 0
-    if not _is_costly(problem):
-        operator, first, degree = filtered(problem, process, 1)
-        used = process.size
-        process = Lanczos(operator, problem.trivial[None], first, room(problem.n))
-    # of a polynomial's residual, only so much is known of that of S
-    if not _extended(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree):
-        return None
-    vectors = process.vectors(process.top(1 + beside)[1])
-    values, u, residuals = _rayleigh_ritz(problem, vectors)
-    steps = used + degree * process.size
-    found = Pairs(values[:1], u[:, :1], residuals[:1], 1, steps, separated=False, converged=False)
-    if len(values) < 2 or not _is_simple(problem, operator, u[:, 0].contiguous(), start):
-        return found
-    return _with_guard(problem, found, (values[1:], u[:, 1:], residuals[1:]), tol)
-
-
-def _is_simple(problem: ComponentProblem, operator: Product, u: Tensor, start: Tensor) -> bool:
-    """Whether `u` ``[n]`` of the lowest pair has no copy beside it, as far as `start` can show."""
-    search = Lanczos(operator, torch.stack([problem.trivial, u]), start, room(problem.n))
-    edge, share = float(u @ operator(u)), 1.0
-    while not search.full:
-        search.extend(4)
-        before, share = share, search.share(edge)
-        if share <= SHARE * problem.n**-0.5:
-            return True
-        if share > 0.9 * before and search.size > 8:  # it stays where it is
-            return False
-    return False
+def _ritz_vectors(process: Lanczos, most: int) -> tuple[Tensor, bool]:
+    """Its first Ritz vectors ``[n, p]``, and whether the second shows how far the next value is."""
+    theta, q = process.top(most)  # fewer where the start had no more of them
+    guarded = len(theta) > 1 and process.bound(q[:, 1]) <= ROUGH * (theta[0] - theta[1])
+    return process.vectors(q if guarded else q[:, :1]), guarded
 
 
 def _extended(process: Lanczos, tol: float, most: int) -> bool:
@@ -229,13 +205,14 @@ def _guarded(
     problem: ComponentProblem,
     operator: Product,
     found: Pairs,
+    guard: Guard | None,
     start: Tensor,
     generator: torch.Generator,
     tol: float,
     most: int,
     by_shifts: bool,
 ) -> Pairs:
-    """The pairs found, and the lowest one beside them, which shows that no copy is missing.
+    """The pairs found and the next, its `guard` or one to be found, if no copy is missing.
 
     One starting vector finds one copy of an eigenvalue that repeats. So a Lanczos process from
     another random vector, orthogonal to what was found, looks for what is lowest there. It ends
@@ -252,10 +229,11 @@ def _guarded(
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
         search = Lanczos(operator, known, start, room(problem.n))
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
-        guarded, copy = _searched(search, edge, tol, sharp=repeats)
+        guarded, copy = _searched(search, edge, tol, sharp=repeats, alone=guard is None)
         if guarded:
-            guard = search.vectors(search.top()[1])
-            return _with_guard(problem, found, _rayleigh_ritz(problem, guard), tol)
+            beside = guard or _rayleigh_ritz(problem, search.vectors(search.top()[1]))
+            return _with_guard(problem, found, beside, tol)
+        guard = None
         if not copy:
             break
         theta, q = search.ritz()
@@ -263,8 +241,8 @@ def _guarded(
         if repeats:
             more = _copies(problem, problem.scale / float(theta[0]), found, generator)
         elif theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
-            beside = _Counted(operator, known, most)
-            more = _eigsh(beside, wanted, search.basis[0], SHARPEST * tol)
+            others = _Counted(operator, known, most)
+            more = _eigsh(others, wanted, search.basis[0], SHARPEST * tol)
         if more is None or not more.shape[1]:
             break
         found = _completed(problem, found, more, wanted)
@@ -308,11 +286,12 @@ def _copies(
 
 
 def _searched(
-    search: Lanczos, edge: float, tol: float, *, sharp: bool = False
+    search: Lanczos, edge: float, tol: float, *, sharp: bool, alone: bool
 ) -> tuple[bool, bool]:
     """Whether the lowest pair is plainly above those found, and whether it is one more of them.
 
-    In the latter case it is `sharp` only where told, or where it is at the edge.
+    It shows how far above if it stands `alone`. In the latter case it is `sharp` only where told,
+    or where it is at the edge.
     """
     least, share = SHARE * search.basis.shape[1] ** -0.5, 1.0
     while not search.full:
@@ -322,7 +301,8 @@ def _searched(
             continue
         theta, q = search.top()
         bound, away = search.bound(q[:, 0]), edge - theta[0]
-        if share <= least and bound <= ROUGH * away and away > SAME * abs(edge):
+        clear = bound <= ROUGH * away or not alone
+        if share <= least and clear and away > SAME * abs(edge):
             return True, False
         lower = theta[0] > (1 + 1e-9) * edge and not sharp
         if bound <= SHARPEST * tol * abs(edge) or lower:
@@ -340,9 +320,7 @@ def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: in
     )
 
 
-def _with_guard(
-    problem: ComponentProblem, found: Pairs, guard: tuple[Tensor, Tensor, Tensor], tol: float
-) -> Pairs:
+def _with_guard(problem: ComponentProblem, found: Pairs, guard: Guard, tol: float) -> Pairs:
     """The pairs found and the one above them: its value, vector and residual."""
     guards, rough, norms = guard
     gap = float(guards[0] - found.values[-1])
