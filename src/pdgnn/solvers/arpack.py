@@ -24,7 +24,7 @@ Guard = tuple[Tensor, Tensor, Tensor]
 SHARPER, SHARPEST = 0.03, 0.003
 """Residual asked of ARPACK, relative to the one promised: for one pair, and for several, which are
 closer to each other and cost little more."""
-COSTLY, COSTLY_EACH = 60_000, 8
+COSTLY, COSTLY_EACH = 50_000, 7
 """Entries of S, and more for each node, from which on products are most of the work."""
 MOST_TURNS = 5
 """Searches, each but the last of which finds a copy, before a block of vectors takes over."""
@@ -71,18 +71,17 @@ def arpack(
         look = look or looked_at(problem, k, start)
         if look.products(k) > limit:
             return _nothing(problem, look.steps)
-        operator, start, degree = filtered(problem, look.process, k)
-        used, sharper = look.process.size, SHARPER if k == 1 else SHARPEST
-        if k == 1 and _is_costly(problem):
-            operator, degree = plain(problem), 1
+        sharper = SHARPER if k == 1 else SHARPEST
         if k == 1:
-            process = look.process
-            if degree > 1:
-                process = Lanczos(operator, problem.trivial[None], start, room(problem.n))
-            before = process.size
+            process, operator, degree = _unrestarted(problem, look)
+            used = 0 if process is look.process else look.steps
             if _extended(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree):
                 vectors, guarded = _ritz_vectors(process, 1 + beside)
-            used += degree * (process.size - before)
+            used += degree * process.size
+        else:
+            used = look.steps
+        if vectors is None:
+            operator, start, degree = filtered(problem, look.process, k)
     counted = _Counted(operator, problem.trivial[None], (most - used) // degree)
     if vectors is None:
         vectors = _eigsh(counted, k, start, sharper * tol)
@@ -105,6 +104,17 @@ def arpack(
             found = replace(pairs, values=values, vectors=u, residuals=residuals)
             pairs = _with_guard(problem, found, guard, tol)
     return pairs
+
+
+def _unrestarted(problem: ComponentProblem, look: Look) -> tuple[Lanczos, Product, int]:
+    """A process for one pair that keeps its vectors, its operator, and the products in a step.
+
+    ARPACK, which restarts, takes twice the products.
+    """
+    if _is_costly(problem):
+        return look.process, plain(problem), 1
+    operator, start, degree = filtered(problem, look.process, 1)
+    return Lanczos(operator, problem.trivial[None], start, room(problem.n)), operator, degree
 
 
 def _ritz_vectors(process: Lanczos, most: int) -> tuple[Tensor, bool]:
