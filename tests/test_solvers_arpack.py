@@ -116,6 +116,32 @@ def test_expanders_of_a_thousand_nodes(k, gamma):
     assert s.solver == "lanczos"
 
 
+@pytest.mark.parametrize("gamma", [1.0, 0.3, 0.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_gap_of_a_pair_found_long_before_the_next(seed, gamma):
+    """λ1 of two blocks is found in a few steps, the edge of the others only in many."""
+    sizes, share = [170 + 20 * seed, 230], 0.004 * (seed + 1)
+    g = Graph.from_networkx(
+        nx.stochastic_block_model(sizes, [[0.1, share], [share, 0.1]], seed=seed)
+    )
+    s, expected = eigenpairs(g, gamma=gamma, solver="lanczos", seed=seed), by_hand(g, gamma)
+    np.testing.assert_allclose(s.eigenvalues, expected.eigenvalues, rtol=1e-9)
+    np.testing.assert_allclose(s.gap, expected.gap, rtol=0.1)
+    assert vector_error(s.u, expected.u) < 1e-6
+
+
+@pytest.mark.parametrize("beside", [1, 8])
+def test_rough_pairs_beside_one(beside):
+    """As many as were asked for, above the one that was wanted, or one where these are unseen."""
+    for name in ("hubs", "small world", "lobes", "square grid"):
+        pairs = found(GRAPHS[name], 1.0, 1, inverse=False, beside=beside)
+        expected = by_hand(GRAPHS[name], 1.0, 20).eigenvalues
+        more = pairs.values.numel()
+        assert 2 <= more <= max(1 + beside, pairs.complete + 1)
+        assert (pairs.values.numpy() >= expected[:more] * (1 - 1e-9)).all()
+        np.testing.assert_allclose(pairs.values[0], expected[0], rtol=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("solver", ["lanczos", "lu"])
 @pytest.mark.parametrize("name", ["cycle", "cubic grid", "hypercube", "tree", "spider", "lobes"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from importlib.util import find_spec
 
@@ -49,7 +49,7 @@ LU_SHARED = 20.0
 """Times as many of the first two where several γ share one factorization."""
 LU_TRIAL_COST = 2e8
 """From here on, a piece of a narrow graph is factorized first to see whether it fills in."""
-FIRST_NARROW, NARROW = 0.33, 0.06
+FIRST_NARROW, NARROW = 0.33, 0.065
 """Mean bandwidth, relative to the number of nodes, of a graph for which LU is chosen unseen, and of
 one that it may suit."""
 FEW_PRODUCTS = 300
@@ -113,7 +113,8 @@ class ComponentSolver:
         self._sweep_guards = 0  # pairs beyond k in the basis that other γ share
         self._next_solver: str | None = None  # where the first choice gives up
         if solver == "auto":
-            self._choose()
+            with self._threads():
+                self._choose()
         if self._solver in ("lu", "amg"):  # both work on the CPU
             self._device = None
         self._guards = self._least_guards()
@@ -148,9 +149,15 @@ class ComponentSolver:
         """The k lowest non-trivial pairs at this γ."""
         if self._solver == "dense" or self._n < 5 * (self._k + 3):
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
+        with self._threads():
+            return self._solve(gamma)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """One thread for a small graph, and for linear algebra beside torch's on a large one."""
         small = self._adjacency.nnz < ONE_THREAD_ENTRIES
         with one_blas_thread(), at_most_threads(1) if small else nullcontext():
-            return self._solve(gamma)
+            yield
 
     def _solve(self, gamma: float) -> ComponentPairs:
         if self._known is not None and gamma not in self._swept:

@@ -85,12 +85,12 @@ class Look:
         n times a Ritz vector's share of the random start is the number of eigenvalues that it
         stands for. How fast that falls with the steps, from the tenth on, says when it will be one.
         """
-        n = self.process.basis.shape[1]
-        count, half = (n * self.process.ritz(m)[1][0, 0] ** 2 for m in (self.steps, 10))
+        n, steps = self.process.basis.shape[1], min(LOOK_STEPS + k, self.steps)
+        count, half = (n * self.process.ritz(m)[1][0, 0] ** 2 for m in (steps, 10))
         if count <= 2 * k + 16:
             return 0.0
-        power = np.log(max(half / count, 1.01)) / np.log(self.steps / 10)
-        return float(4 * self.steps * min(count, 1e6) ** (1 / power))
+        power = np.log(max(half / count, 1.01)) / np.log(steps / 10)
+        return float(4 * steps * min(count, 1e6) ** (1 / power))
 
 
 def looked_at(problem: ComponentProblem, k: int, start: Tensor) -> Look:
