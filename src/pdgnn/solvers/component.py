@@ -264,7 +264,7 @@ class ComponentSolver:
     def _limit(self) -> int:
         """Products that are worth while before another solver is preferred."""
         few = (GPU_STEPS if self._on_gpu else ARPACK_STEPS) + ARPACK_STEPS_EACH * self._k
-        return few if even_degrees(self._adjacency) else HUBS * few
+        return few if self._on_gpu or even_degrees(self._adjacency) else HUBS * few
 
     @property
     def _on_gpu(self) -> bool:
