@@ -115,8 +115,8 @@ class ComponentSolver:
         if solver == "auto":
             with self._threads():
                 self._choose()
-        if self._solver in ("lu", "amg"):  # both work on the CPU
-            self._device = None
+        if self._solver in ("lu", "amg"):  # both work on the CPU, whatever looked ahead
+            self._device, self._component = None, None
         self._guards = self._least_guards()
 
     def _choose(self) -> None:
