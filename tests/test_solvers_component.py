@@ -141,6 +141,16 @@ def test_an_affordable_factorization_takes_over_where_lanczos_is_slow(monkeypatc
         check(pairs, GRID, gamma)
 
 
+def test_lu_does_not_work_on_the_device_that_looked_ahead():
+    """A long chain on a GPU is left to LU on the CPU, with a component of its own there."""
+    n = component.LOOK_NODES
+    ring = Graph.from_networkx(nx.circular_ladder_graph(n // 2)).adjacency()
+    solver = ComponentSolver(ring, k=1, device=torch.device("cpu"))
+    assert solver._look.process.size > 0
+    assert solver._shared().device is None
+    assert solver.solve(1.0).solver == "lu"
+
+
 def test_a_long_chain_is_not_tried_by_lanczos(no_lu, monkeypatch):
     """λ2 − λ1 is about 1e-6: Lanczos would take thousands of steps, and is foreseen to."""
     steps = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -63,65 +63,93 @@ def arpack(
     it cost next to nothing.
     """
     start, other = torch.randn(2, problem.n, dtype=torch.float64, generator=generator)
-    vectors, guarded, used, degree = None, False, 0, 1
+    known, inverted = problem.trivial[None], inverse is not None
     if inverse is not None:
-        operator, sharper = _inverted(problem, inverse), 0.001
-        start = without(start, problem.trivial[None])
+        way = _Way(_inverted(problem, inverse), 1, without(start, known), 0.001, 0)
     else:
         look = look or looked_at(problem, k, start)
         if look.products(k) > limit:
             return _nothing(problem, look.steps)
-        sharper = SHARPER if k == 1 else SHARPEST
-        if k == 1:
-            process, operator, degree = _unrestarted(problem, look)
-            used = 0 if process is look.process else look.steps
-            if _extended(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree):
-                vectors, guarded = _ritz_vectors(process, 1 + beside)
-            used += degree * process.size
-        else:
-            used = look.steps
-        if vectors is None:
-            operator, start, degree = filtered(problem, look.process, k)
-    counted = _Counted(operator, problem.trivial[None], (most - used) // degree)
+        way = _by_products(problem, look, k, tol, most, beside)
+    counted = _Counted(way.operator, known, (most - way.used) // way.degree)
+    vectors = way.vectors
     if vectors is None:
-        vectors = _eigsh(counted, k, start, sharper * tol)
+        vectors = _eigsh(counted, k, way.start, way.sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
-    steps = used + degree * counted.steps
+    steps = way.used + way.degree * counted.steps
     found = Pairs(values[:k], u[:, :k], residuals[:k], k, steps, separated=False, converged=False)
-    guard = (values[k:], u[:, k:], residuals[k:]) if guarded else None
-    shifts = inverse is not None
-    pairs = _guarded(problem, operator, found, guard, other, generator, tol, counted.most, shifts)
-    if pairs.separated and not pairs.converged and pairs.complete == k:  # the gap asks for more
-        gap = float(pairs.values[k] - pairs.values[k - 1])
-        aim = _aim(gap, problem.norm, tol)
-        sharper *= 0.3 * aim / float(pairs.residuals[:k].max())
-        vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
-        if vectors is not None:
-            values, u, residuals = _rayleigh_ritz(problem, vectors)
-            guard = pairs.values[k:], pairs.vectors[:, k:], pairs.residuals[k:]
-            found = replace(pairs, values=values, vectors=u, residuals=residuals)
-            pairs = _with_guard(problem, found, guard, tol)
+    guard = (values[k:], u[:, k:], residuals[k:]) if len(values) > k else None
+    pairs = _guarded(
+        problem, way.operator, found, guard, other, generator, tol, counted.most, inverted
+    )
+    if pairs.separated and not pairs.converged and pairs.complete == k:
+        return _sharpened(problem, pairs, counted, k, tol, way.sharper)
     return pairs
 
 
-def _unrestarted(problem: ComponentProblem, look: Look) -> tuple[Lanczos, Product, int]:
-    """A process for one pair that keeps its vectors, its operator, and the products in a step.
+def _sharpened(
+    problem: ComponentProblem, pairs: Pairs, counted: _Counted, k: int, tol: float, sharper: float
+) -> Pairs:
+    """The pairs, as sharp as their gap asks for."""
+    aim = _aim(float(pairs.values[k] - pairs.values[k - 1]), problem.norm, tol)
+    sharper *= 0.3 * aim / float(pairs.residuals[:k].max())
+    vectors = _eigsh(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
+    if vectors is None:
+        return pairs
+    values, u, residuals = _rayleigh_ritz(problem, vectors)
+    guard = pairs.values[k:], pairs.vectors[:, k:], pairs.residuals[k:]
+    found = replace(pairs, values=values, vectors=u, residuals=residuals)
+    return _with_guard(problem, found, guard, tol)
 
-    ARPACK, which restarts, takes twice the products.
+
+@dataclass(frozen=True)
+class _Way:
+    """How vectors are found, or the vectors themselves."""
+
+    operator: Product
+    degree: int  # products with S or L⁻¹ in one with the operator
+    start: Tensor  # [n]
+    sharper: float  # residual asked of ARPACK, relative to the one promised
+    used: int  # products so far
+    vectors: Tensor | None = None  # [n, p], where there are more than the wanted ones rough
+
+
+def _by_products(
+    problem: ComponentProblem, look: Look, k: int, tol: float, most: int, beside: int
+) -> _Way:
+    """For several pairs ARPACK; for one a Lanczos process that keeps its vectors, if it can.
+
+    ARPACK, which restarts, takes twice the products for one pair.
     """
+    used, sharper = look.steps, SHARPEST
+    if k == 1:
+        process, operator, degree = _unrestarted(problem, look)
+        before = process.size
+        sharp = _extended(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree)
+        used, sharper = used + degree * (process.size - before), SHARPER
+        if sharp:
+            vectors = _ritz_vectors(process, 1 + beside)
+            return _Way(operator, degree, process.basis[0], sharper, used, vectors)
+    operator, start, degree = filtered(problem, look.process, k)
+    return _Way(operator, degree, start, sharper, used)
+
+
+def _unrestarted(problem: ComponentProblem, look: Look) -> tuple[Lanczos, Product, int]:
+    """A process that keeps its vectors, its operator, and the products in a step."""
     if _is_costly(problem):
         return look.process, plain(problem), 1
     operator, start, degree = filtered(problem, look.process, 1)
     return Lanczos(operator, problem.trivial[None], start, room(problem.n)), operator, degree
 
 
-def _ritz_vectors(process: Lanczos, most: int) -> tuple[Tensor, bool]:
-    """Its first Ritz vectors ``[n, p]``, and whether the second shows how far the next value is."""
+def _ritz_vectors(process: Lanczos, most: int) -> Tensor:
+    """Its first Ritz vectors ``[n, p]``, one alone where the second does not measure the gap."""
     theta, q = process.top(most)  # fewer where the start had no more of them
-    guarded = len(theta) > 1 and process.bound(q[:, 1]) <= ROUGH * (theta[0] - theta[1])
-    return process.vectors(q if guarded else q[:, :1]), guarded
+    if len(theta) > 1 and process.bound(q[:, 1]) > ROUGH * (theta[0] - theta[1]):
+        q = q[:, :1]
+    return process.vectors(q)
 
 
 def _extended(process: Lanczos, tol: float, most: int) -> bool:

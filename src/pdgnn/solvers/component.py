@@ -115,8 +115,8 @@ class ComponentSolver:
         if solver == "auto":
             with self._threads():
                 self._choose()
-        if self._solver in ("lu", "amg"):  # both work on the CPU
-            self._device = None
+        if self._solver in ("lu", "amg"):  # both work on the CPU, whatever looked ahead
+            self._device, self._component = None, None
         self._guards = self._least_guards()
 
     def _choose(self) -> None:
@@ -264,7 +264,7 @@ class ComponentSolver:
     def _limit(self) -> int:
         """Products that are worth while before another solver is preferred."""
         few = (GPU_STEPS if self._on_gpu else ARPACK_STEPS) + ARPACK_STEPS_EACH * self._k
-        return few if even_degrees(self._adjacency) else HUBS * few
+        return few if self._on_gpu or even_degrees(self._adjacency) else HUBS * few
 
     @property
     def _on_gpu(self) -> bool:

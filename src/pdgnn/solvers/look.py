@@ -94,9 +94,9 @@ class Look:
 
 
 def looked_at(problem: ComponentProblem, k: int, start: Tensor) -> Look:
-    """The first steps for k pairs of a problem on any device, with room for all that one takes."""
+    """The first steps for k pairs, on the CPU with room for all that one pair takes."""
     steps = LOOK_STEPS + k
-    most = room(problem.n) if k == 1 else 0
+    most = room(problem.n) if k == 1 and start.device.type == "cpu" else 0
     process = Lanczos(plain(problem), problem.trivial[None], start, max(steps, most))
     process.extend(steps)
     return Look(process, steps)
