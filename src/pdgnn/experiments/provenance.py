@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from pdgnn.errors import InputError
@@ -13,6 +14,10 @@ from pdgnn.io.atomic import replacing
 from pdgnn.training.provenance import PACKAGES, Row, call, machine
 
 __all__ = ["PACKAGES", "Row", "call", "machine", "read_rows", "recorded", "write_rows"]
+
+SHARED = ("machine", "python", "versions")
+AS_ABOVE = {"made": "as above"}
+"""In the place of these fields, where they are those of the row above."""
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -25,13 +30,27 @@ def read_rows(path: Path) -> list[Row]:
         raise InputError(f"{path}: cannot be read ({e}); move it away to begin a new one") from e
     if not isinstance(rows, list):
         raise InputError(f"{path}: this is no list of rows; move it away to begin a new one")
+    above: Row = {}
+    for row in rows:
+        if AS_ABOVE.items() <= row.items():
+            del row["made"]
+            row.update(_shared(above))
+        above = row
     return rows
+
+
+def _shared(row: Row) -> Row:
+    return {key: row[key] for key in SHARED if key in row}
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
     """Write the rows as JSON, one on each line, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    short = [*rows[:1]]
+    for above, row in pairwise(rows):
+        alike = _shared(row) and _shared(row) == _shared(above)
+        short.append({k: row[k] for k in row if k not in SHARED} | AS_ABOVE if alike else row)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in short)
     with replacing(path) as partial:
         partial.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 

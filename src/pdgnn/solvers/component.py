@@ -54,6 +54,8 @@ FIRST_NARROW, NARROW = 0.33, 0.065
 one that it may suit."""
 FEW_PRODUCTS = 300
 """That are foreseen for one pair, up to which nothing is factorized."""
+WORTH = 250.0
+"""Multiplications of a factorization, as bounded, for each of the products in its place."""
 LOOK_NODES = 5000
 """From here on they are foreseen before the cost of a factorization is."""
 LANCZOS_STEPS, GPU_STEPS = 300, 10_000
@@ -141,9 +143,11 @@ class ComponentSolver:
         if narrow and cost <= LU_TRIAL_COST:
             return True
         affordable = cost <= times * LU_NEXT_COST
-        if not (narrow or affordable) or self._look.products(1) <= FEW_PRODUCTS:
-            return False
-        return affordable or not fills_in(a)
+        return (
+            (narrow or affordable)
+            and self._look.products(1) > max(FEW_PRODUCTS, cost / WORTH / a.nnz)
+            and (affordable or not fills_in(a))
+        )
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""
