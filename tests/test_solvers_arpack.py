@@ -10,7 +10,8 @@ import torch
 from oracle import by_hand, lobes, spider, three_leaders, vector_error
 from pdgnn import Graph, InputError, eigenpairs
 from pdgnn.solvers import component
-from pdgnn.solvers.arpack import Lanczos, arpack
+from pdgnn.solvers.arpack import Lanczos, arpack, is_whole
+from pdgnn.solvers.davidson import Pairs
 from pdgnn.solvers.preconditioners import lu
 from pdgnn.solvers.problem import Component, ComponentProblem
 
@@ -183,6 +184,48 @@ def test_a_pivot_of_zero_leaves_the_copies_to_a_block_of_vectors(monkeypatch):
     assert calls
     np.testing.assert_allclose(s.eigenvalues, expected.eigenvalues, rtol=1e-9)
     assert vector_error(s.u, expected.u) < 1e-5
+
+
+# What a factorization counts
+
+
+def pairs_at(g: Graph, gamma: float, places: list[int]):
+    """The problem, these of its pairs without the last one, and that one."""
+    problem = ComponentProblem(Component(g.adjacency()), gamma)
+    values, vectors = np.linalg.eigh(problem.matrix.to_dense().numpy())
+    value, u = torch.from_numpy(values[places]), torch.from_numpy(vectors[:, places])
+    last, none = len(places) - 1, torch.zeros(len(places), dtype=torch.float64)
+    taken = Pairs(value[:last], u[:, :last], none[:last], last, 0, separated=False, converged=False)
+    return problem, taken, (value[last:], u[:, last:], none[last:])
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.4, 0.0])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_factorization_counts_every_copy(name, gamma):
+    g = GRAPHS[name]
+    values = by_hand(g, gamma, 12).eigenvalues
+    v = torch.randn(g.num_nodes, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for k in range(1, 12):
+        apart = values[k] > values[k - 1] * (1 + 1e-6)
+        assert is_whole(*pairs_at(g, gamma, list(range(1, k + 2))), v) == apart
+        if apart and k > 1:  # without the k-th: whether a copy or not, it is missed
+            assert not is_whole(*pairs_at(g, gamma, [*range(1, k), k + 1, k + 2]), v)
+
+
+def test_what_a_bad_factorization_counts_is_not_believed(monkeypatch):
+    problem, taken, guard = pairs_at(GRAPHS["hubs"], 1.0, [1, 2, 3])
+    v = torch.randn(problem.n, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    assert is_whole(problem, taken, guard, v)
+    monkeypatch.setattr("pdgnn.solvers.arpack.inverse_near", lambda *_: (lambda u: 1.01 * u, 3))
+    assert not is_whole(problem, taken, guard, v)
+
+
+def test_nothing_is_searched_for_where_a_factorization_has_counted(monkeypatch):
+    def search(*_, **__):
+        raise AssertionError("a search was begun")
+
+    monkeypatch.setattr("pdgnn.solvers.arpack.Lanczos", search)
+    assert found(GRAPHS["small world"], 1.0, 3, inverse=True).converged
 
 
 # The tolerance

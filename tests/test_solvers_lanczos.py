@@ -78,6 +78,36 @@ def test_more_pairs_than_steps_are_as_many_as_there_are():
     assert len(found.top(8)[0]) == 3
 
 
+def test_a_process_that_keeps_no_vectors_finds_the_same():
+    a, _ = matrix(4, 1.3)
+    v = torch.ones(N, dtype=torch.float64)
+    kept, rolling = (Lanczos(lambda x: a @ x, v[None][:0], v, N, keep=k) for k in (True, False))
+    for one in (kept, rolling):
+        one.extend(5)
+        one.extend(6)
+    assert len(rolling.basis) == 3
+    np.testing.assert_array_equal(kept.ritz()[0], rolling.ritz()[0])
+    assert kept.share(1.31) == rolling.share(1.31)
+    q = kept.top(2)[1]
+    np.testing.assert_allclose(kept.vectors(q), rolling.vectors(q), atol=1e-12)
+    rolling.extend(2)  # it goes on where it was
+    kept.extend(2)
+    np.testing.assert_array_equal(kept.top()[0], rolling.top()[0])
+
+
+def test_it_stops_after_the_steps_that_it_may_take():
+    a, _ = matrix(4, 1.3)
+    v = torch.ones(N, dtype=torch.float64)
+    for keep in (True, False):
+        one = Lanczos(lambda x: a @ x, v[None][:0], v, 7, keep=keep)
+        one.extend(6)
+        assert not one.stopped
+        one.extend(10)
+        assert one.stopped
+        assert one.full
+        assert one.size == 7
+
+
 def test_empty_rows_are_of_the_kind_of_the_vector():
     rows = empty_rows(3, torch.ones(5, dtype=torch.float64))
     assert rows.shape == (3, 5)

@@ -17,15 +17,18 @@ from pdgnn.solvers.look import MOST_ENTRIES, Look, filtered, looked_at, plain, r
 from pdgnn.solvers.preconditioners import Preconditioner, inverse_near
 from pdgnn.solvers.problem import ComponentProblem
 
-__all__ = ["Lanczos", "arpack"]
+__all__ = ["Lanczos", "arpack", "is_whole"]
 
 Guard = tuple[Tensor, Tensor, Tensor]
 """Values, vectors and residuals of the pairs next to those wanted."""
 SHARPER, SHARPEST = 0.03, 0.003
 """Residual asked of ARPACK, relative to the one promised: for one pair, and for several, which are
 closer to each other and cost little more."""
-COSTLY, COSTLY_EACH = 50_000, 7
-"""Entries of S, and more for each node, from which on products are most of the work."""
+COSTLY, COSTLY_EACH, COSTLY_EACH_FAR = 50_000, 7, 30
+"""Entries of S, and more for each node, from which on products are most of the work; where vectors
+are too long for a cache, to keep another one takes as long as four times the entries."""
+CACHED_NODES = 32_768
+"""Nodes up to which vectors stay in a cache."""
 MOST_TURNS = 5
 """Searches, each but the last of which finds a copy, before a block of vectors takes over."""
 MOST_SHIFTS = 20
@@ -38,6 +41,8 @@ SHARE = 1e-3
 """Of a copy in a random vector, relative to what is to be expected, that none will have less of."""
 ROUGH = 0.05
 """Residual of the pair above those wanted, relative to the gap, at which it measures the gap."""
+COUNTED = 0.01
+"""Share of the distance to the next eigenvalue that rounding of a factorization may amount to."""
 SAME = 1e-7
 """Relative difference below which it is left to a block of vectors whether two eigenvalues are."""
 
@@ -73,8 +78,8 @@ def arpack(
         way = _by_products(problem, look, k, tol, most, beside)
     counted = _Counted(way.operator, known, (most - way.used) // way.degree)
     vectors = way.vectors
-    if vectors is None:
-        vectors = _eigsh(counted, k, way.start, way.sharper * tol)
+    if vectors is None:  # with L⁻¹ the next pair is cheap, and says where to count the eigenvalues
+        vectors = _eigsh(counted, k + inverted, way.start, way.sharper * tol)
     if vectors is None:
         return _nothing(problem, most)
     values, u, residuals = _rayleigh_ritz(problem, vectors)
@@ -131,7 +136,7 @@ def _by_products(
         used, sharper = used + degree * (process.size - before), SHARPER
         if sharp:
             vectors = _ritz_vectors(process, 1 + beside)
-            return _Way(operator, degree, process.basis[0], sharper, used, vectors)
+            return _Way(operator, degree, process.first, sharper, used, vectors)
     operator, start, degree = filtered(problem, look.process, k)
     return _Way(operator, degree, start, sharper, used)
 
@@ -172,7 +177,8 @@ def _extended(process: Lanczos, tol: float, most: int) -> bool:
 
 def _is_costly(problem: ComponentProblem) -> bool:
     """Whether a product takes longer than what a Lanczos process does beside it."""
-    return bool(problem.matrix.values().numel() > COSTLY + COSTLY_EACH * problem.n)
+    each = COSTLY_EACH if problem.n <= CACHED_NODES else COSTLY_EACH_FAR
+    return bool(problem.matrix.values().numel() > COSTLY + each * problem.n)
 
 
 def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
@@ -257,15 +263,17 @@ def _guarded(
     when a missing copy could have had no more of the random vector than SHARE of what is to be
     expected, 1/√n, of which there is a chance of about SHARE. Where there is a copy,
     ARPACK finds those that are orthogonal to the first ones, and the search goes on beside them.
-    Where a factorization is cheap, and an eigenvalue was seen to repeat, all copies of it come
-    from inverse iteration next to it.
+    Where a factorization is cheap it counts the eigenvalues instead, and where one was seen to
+    repeat, all copies of it come from inverse iteration next to it.
     """
     wanted = found.complete
+    if by_shifts and guard is not None and is_whole(problem, found, guard, start):
+        return _with_guard(problem, found, guard, tol)
     for turn in range(MOST_SHIFTS if by_shifts else MOST_TURNS):
         u = found.vectors
         repeats = by_shifts and (turn > 0 or _most_copies(found, problem.norm) >= MANY)
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
-        search = Lanczos(operator, known, start, room(problem.n))
+        search = Lanczos(operator, known, start, room(problem.n), keep=guard is None)
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
         guarded, copy = _searched(search, edge, tol, sharp=repeats, alone=guard is None)
         if guarded:
@@ -274,18 +282,39 @@ def _guarded(
         guard = None
         if not copy:
             break
-        theta, q = search.ritz()
-        more: Tensor | None = search.vectors(q[:, :1])
+        theta, q = search.top()
         if repeats:
             more = _copies(problem, problem.scale / float(theta[0]), found, generator)
         elif theta[0] > (1 + 1e-9) * edge:  # below those found: there may be several
             others = _Counted(operator, known, most)
-            more = _eigsh(others, wanted, search.basis[0], SHARPEST * tol)
+            more = _eigsh(others, wanted, search.first, SHARPEST * tol)
+        else:
+            more = search.vectors(q)
         if more is None or not more.shape[1]:
             break
         found = _completed(problem, found, more, wanted)
         start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
     return found
+
+
+def is_whole(problem: ComponentProblem, found: Pairs, guard: Guard, v: Tensor) -> bool:
+    """Whether S has no eigenvalue below the guard but 0 and those found, as a factorization counts.
+
+    That of S − σI, σ in the middle of the gap, is exact for a matrix nearby; how near it is, next
+    to its eigenvalues at σ, the residual of a solve for the random v ``[n]`` tells.
+    """
+    low, high = float(found.values[-1]), float(guard[0][0])
+    middle = (low + high) / 2
+    if high - low <= SAME * high:
+        return False
+    try:
+        inverse, below = inverse_near(problem, middle)
+    except RuntimeError:  # SuperLU met a pivot of 0
+        return False
+    w = inverse(v[:, None]) / problem.scale
+    away = torch.linalg.vector_norm(problem.apply(w) - middle * w - v[:, None])
+    near = float(away / torch.linalg.vector_norm(w)) <= COUNTED * (middle - low)
+    return near and below == found.complete + 1
 
 
 def _most_copies(found: Pairs, norm: float) -> int:
@@ -331,7 +360,7 @@ def _searched(
     It shows how far above if it stands `alone`. In the latter case it is `sharp` only where told,
     or where it is at the edge.
     """
-    least, share = SHARE * search.basis.shape[1] ** -0.5, 1.0
+    least, share = SHARE * search.n**-0.5, 1.0
     while not search.full:
         search.extend(4)
         before, share = share, search.share(edge)
@@ -345,7 +374,7 @@ def _searched(
         lower = theta[0] > (1 + 1e-9) * edge and not sharp
         if bound <= SHARPEST * tol * abs(edge) or lower:
             return False, True
-    return False, search.size + 1 < len(search.basis)
+    return False, not search.stopped
 
 
 def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: int) -> Pairs:

@@ -32,14 +32,22 @@ def without(v: Tensor, known: Tensor) -> Tensor:
 
 
 class Lanczos:
-    """A Lanczos process in the space orthogonal to `known` ``[j, n]``, from the vector v."""
+    """A Lanczos process in the space orthogonal to `known` ``[j, n]``, from the vector v.
 
-    def __init__(self, product: Product, known: Tensor, v: Tensor, most: int) -> None:
+    It takes up to `most` steps. Unless it is to `keep` its vectors, it has room for the last three,
+    and takes all steps again where Ritz vectors are asked for.
+    """
+
+    def __init__(
+        self, product: Product, known: Tensor, v: Tensor, most: int, *, keep: bool = True
+    ) -> None:
         self._product, self._known = product, known
-        n = known.shape[1]
-        self.basis = empty_rows(min(most, n - len(known)) + 1, v)
+        self.n = known.shape[1]
+        self._most = min(most, self.n - len(known))
         v = without(v.clone(), known)
-        self.basis[0] = v / torch.linalg.vector_norm(v)
+        self.first = v / torch.linalg.vector_norm(v)
+        self.basis = empty_rows(self._most + 1 if keep else 3, v)
+        self.basis[0] = self.first
         self._alpha: list[float] = []
         self._beta: list[float] = []
 
@@ -49,27 +57,35 @@ class Lanczos:
         return len(self._alpha)
 
     @property
+    def stopped(self) -> bool:
+        """Whether it has taken all the steps that it may."""
+        return self.size == self._most
+
+    @property
     def full(self) -> bool:
         """Whether there is no room, or nothing, for another step."""
         tiny = bool(self._beta) and self._beta[-1] < 1e-12 * max(map(abs, self._alpha))
-        return tiny or self.size + 1 == len(self.basis)
+        return tiny or self.stopped
+
+    def _row(self, step: int) -> Tensor:
+        return self.basis[step % len(self.basis)]
 
     def extend(self, steps: int) -> None:
         """Take more steps, as many as there is room for."""
         for _ in range(steps):
             if self.full:
                 return
-            basis = self.basis[: self.size + 1]
-            w = self._product(basis[-1])
-            self._alpha.append(float(basis[-1] @ w))
-            w.sub_(basis[-1], alpha=self._alpha[-1])
+            last = self._row(self.size)
+            w = self._product(last)
             if self._beta:
-                w.sub_(basis[-2], alpha=self._beta[-1])
+                w.sub_(self._row(self.size - 1), alpha=self._beta[-1])
+            self._alpha.append(float(last @ w))
+            w.sub_(last, alpha=self._alpha[-1])
             # beside the known vectors alone: the basis itself is lost where its first Ritz vector
             # is found, which is when it has served
             without(w, self._known)
             self._beta.append(float(torch.linalg.vector_norm(w)))
-            torch.div(w, self._beta[-1], out=self.basis[self.size])
+            torch.div(w, self._beta[-1], out=self._row(self.size))
 
     def ritz(self, size: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ritz values, the largest first, and their vectors in terms of the basis, as columns.
@@ -110,5 +126,9 @@ class Lanczos:
 
     def vectors(self, q: NDArray[np.float64]) -> Tensor:
         """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``, made orthonormal."""
+        if len(self.basis) <= self.size:
+            again = Lanczos(self._product, self._known, self.first, self.size)
+            again.extend(self.size)
+            return again.vectors(q)
         found: Tensor = torch.linalg.qr(self.basis[: self.size].T @ torch.from_numpy(q.copy()))[0]
         return found

@@ -77,7 +77,7 @@ class Look:
     def low(self, k: int) -> float:
         """About the eigenvalue, over half the norm, that the k lowest are below."""
         theta, q = self.process.ritz(self.steps)
-        return float(1.0 - theta[_edge(theta, self.process.basis.shape[1] * q[0] ** 2, k)])
+        return float(1.0 - theta[_edge(theta, self.process.n * q[0] ** 2, k)])
 
     def products(self, k: int) -> float:
         """About as many products as ARPACK would take for k pairs.
@@ -85,7 +85,7 @@ class Look:
         n times a Ritz vector's share of the random start is the number of eigenvalues that it
         stands for. How fast that falls with the steps, from the tenth on, says when it will be one.
         """
-        n, steps = self.process.basis.shape[1], min(LOOK_STEPS + k, self.steps)
+        n, steps = self.process.n, min(LOOK_STEPS + k, self.steps)
         count, half = (n * self.process.ritz(m)[1][0, 0] ** 2 for m in (steps, 10))
         if count <= 2 * k + 16:
             return 0.0
