@@ -215,7 +215,7 @@ def _aim(gap: float, norm: float, tol: float) -> float:
 def _eigsh(counted: _Counted, k: int, start: Tensor, tol: float) -> Tensor | None:
     """ARPACK's k vectors ``[n, k]``; None where it takes too long."""
     n = len(start)
-    ncv = min(n - 1, max(2 * k + 2, 16))
+    ncv = min(n - 1, max(int(1.3 * k) + 12, 16))  # SciPy's 2k + 1 has more to orthogonalize
     try:
         found = eigsh(counted, k, which="LA", v0=start.numpy(), ncv=ncv, tol=tol, maxiter=n + 1000)
     except (ArpackError, _SlowError):

@@ -201,10 +201,8 @@ class ComponentSolver:
     def _sweep(self, known: Tensor) -> None:
         """Solve at all γ that will be asked for; some may be left out."""
         self._known = None
-        if self._solver == "lanczos":  # many vectors at a time: a longer polynomial is worth it
-            inverse = chebyshev(self._shared(), self._look.low(self._k), times=2)
-        else:
-            inverse = self._inverse()
+        # many vectors at a time: a longer polynomial is worth it
+        inverse = self._polynomial(times=2) if self._solver == "lanczos" else self._inverse()
         self._swept |= sweep(
             self._shared(),
             inverse,
@@ -315,7 +313,11 @@ class ComponentSolver:
             return lu(self._adjacency)
         if self._solver == "amg":
             return multigrid(self._adjacency)
-        return chebyshev(self._shared(), self._look.low(self._k))
+        return self._polynomial()
+
+    def _polynomial(self, times: int = 1) -> Preconditioner:
+        low = self._look.low(self._k)
+        return chebyshev(self._shared(), low, times=times, dtype=torch.float32)
 
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
         """Keep the vectors of the first γ, or of one at which more copies were found."""

@@ -73,11 +73,12 @@ class Component:
         """An upper bound of the largest eigenvalue at this γ."""
         return float(spectral_norm_bound(gamma or 1.0, self.degree, self.m(gamma)))
 
-    def operator(self, m: NDArray[np.float64], scale: float) -> Tensor:
+    def operator(
+        self, m: NDArray[np.float64], scale: float, dtype: torch.dtype = torch.float64
+    ) -> Tensor:
         """S as a torch CSR matrix."""
-        return self.csr(
-            torch.from_numpy(symmetric_matrix(self.laplacian, m, scale)).to(self.device)
-        )
+        data = torch.from_numpy(symmetric_matrix(self.laplacian, m, scale))
+        return self.csr(data.to(self.device, dtype))
 
     @cached_property
     def matrix(self) -> Tensor:
