@@ -45,10 +45,13 @@ ARPACK_NODES = 220
 LU_FIRST_COST, LU_NEXT_COST, LU_COST = 7e6, 5e7, 5e12
 """Multiplications, as `factorization_cost` bounds them, up to which LU is chosen unseen, or
 considered, or considered where the graph is narrow."""
+UNSEEN_NODES = 400
+"""Beyond so many, LU is chosen unseen for fewer multiplications, in proportion to the nodes: a step
+of Lanczos then is more than calls."""
 LU_SHARED = 20.0
 """Times as many of the first two where several γ share one factorization."""
 LU_TRIAL_COST = 2e8
-"""From here on, a piece of a narrow graph is factorized first to see whether it fills in."""
+"""From here on a piece of a narrow graph is factorized first, to see whether it fills in."""
 FIRST_NARROW, NARROW = 0.33, 0.065
 """Mean bandwidth, relative to the number of nodes, of a graph for which LU is chosen unseen, and of
 one that it may suit."""
@@ -138,11 +141,12 @@ class ComponentSolver:
         cost = factorization_cost(without_leaves(a))
         times = LU_SHARED if len(self._ahead) != 1 else 1.0
         narrow = cost <= min(LU_COST, NARROW**2 * n**3)
-        if cost <= times * min(LU_FIRST_COST, FIRST_NARROW**2 * n**3):
+        first = LU_FIRST_COST * min(1.0, UNSEEN_NODES / n)
+        if cost <= times * min(first, FIRST_NARROW**2 * n**3):
             return True
-        if narrow and cost <= LU_TRIAL_COST:
+        if n <= UNSEEN_NODES and narrow:
             return True
-        affordable = cost <= times * LU_NEXT_COST
+        affordable = cost <= max(times * LU_NEXT_COST, LU_TRIAL_COST if narrow else 0.0)
         return (
             (narrow or affordable)
             and self._look.products(1) > max(FEW_PRODUCTS, cost / WORTH / a.nnz)
