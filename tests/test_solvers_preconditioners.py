@@ -16,10 +16,11 @@ from pdgnn.solvers.preconditioners import (
     MOST_DEGREE,
     chebyshev,
     factorization_cost,
+    inverse_near,
     lu,
     multigrid,
 )
-from pdgnn.solvers.problem import Component
+from pdgnn.solvers.problem import Component, ComponentProblem
 from strategies import graphs
 
 LARGE = {
@@ -192,3 +193,29 @@ def test_the_cost_does_not_depend_on_weights_and_tells_chains_from_expanders():
     costs = [factorization_cost(g.adjacency()) for g in (chain, grid, expander)]
     assert costs[0] < costs[1] / 100
     assert costs[1] < costs[2] / 10
+
+
+# How many eigenvalues are below a value
+
+
+@given(graphs(connected=True), st.floats(0.05, 1.95), st.sampled_from([1.0, 0.4, 0.0]))
+def test_negative_pivots_count_the_eigenvalues_below(g, value, gamma):
+    problem = ComponentProblem(Component(g.adjacency()), gamma)
+    values = np.linalg.eigvalsh(problem.matrix.to_dense().numpy())
+    if np.abs(values - value).min() < 1e-6:
+        return  # it may be on either side
+    try:
+        inverse, below = inverse_near(problem, value)
+    except RuntimeError:  # a pivot is 0, as on a diagonal of 1 − 1
+        return
+    assert below == (values < value).sum()
+    v = zero_mean(g.num_nodes, 2)
+    w = inverse(v) / problem.scale
+    torch.testing.assert_close(problem.apply(w) - value * w, v, rtol=1e-5, atol=1e-5)
+
+
+def test_a_pivot_of_zero_is_told():
+    """The diagonal of S − I is 0 at γ = 1: rows would have to be exchanged, which changes signs."""
+    problem = ComponentProblem(Component(Graph.from_networkx(nx.path_graph(4)).adjacency()), 1.0)
+    with pytest.raises(RuntimeError, match="pivot"):
+        inverse_near(problem, 1.0)

@@ -113,9 +113,12 @@ def lu(adjacency: sp.csr_array) -> Preconditioner:
 def inverse_near(problem: ComponentProblem, value: float) -> tuple[Preconditioner, int]:
     """The inverse of S − value I, up to a factor, and how many eigenvalues S has below the value.
 
-    By Sylvester's law as many pivots are negative; rounding may change one that is next to 0.
+    By Sylvester's law as many pivots are negative; rounding may change one that is next to 0. It
+    holds where rows and columns are ordered alike: a RuntimeError says that they cannot be.
     """
     factors, root = _splu(problem.shifted(value)), problem.root_m
+    if (factors.perm_r != factors.perm_c).any():  # a pivot of 0 was avoided
+        raise RuntimeError("a pivot of 0")
     below = int((factors.U.diagonal() < 0).sum())
     return lambda u: root * torch.from_numpy(factors.solve((root * u).numpy())), below
 
