@@ -55,7 +55,7 @@ def test_a_model_by_its_name_in_the_paper_is_measured(script):
         ("at_once", "--models", "gcn,gan", "mlp, gcn, pd-gat-sep"),
         ("cost", "--models", "gan", "mlp, gcn, sage, pd-gat-sep"),
         ("baselines", "--models", "GloGNN,gan", "h2gcn, cpgnn, gpr-gnn"),
-        ("spectrum", "--methods", "matlab", "pdgnn, path, pyg"),
+        ("spectrum", "--methods", "matlab", "pdgnn, whole, path, pyg"),
         ("spectrum", "--graphs", "nowhere", "chain"),
     ],
 )

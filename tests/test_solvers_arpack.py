@@ -10,8 +10,10 @@ import torch
 from oracle import by_hand, lobes, spider, three_leaders, vector_error
 from pdgnn import Graph, InputError, eigenpairs
 from pdgnn.solvers import component
-from pdgnn.solvers.arpack import Lanczos, arpack, is_whole
+from pdgnn.solvers.arpack import arpack
+from pdgnn.solvers.copies import is_whole
 from pdgnn.solvers.davidson import Pairs
+from pdgnn.solvers.lanczos import Lanczos
 from pdgnn.solvers.preconditioners import lu
 from pdgnn.solvers.problem import Component, ComponentProblem
 
@@ -177,7 +179,7 @@ def test_a_pivot_of_zero_leaves_the_copies_to_a_block_of_vectors(monkeypatch):
         calls.append(value)
         raise RuntimeError("Factor is exactly singular")
 
-    monkeypatch.setattr("pdgnn.solvers.arpack.inverse_near", singular)
+    monkeypatch.setattr("pdgnn.solvers.copies.inverse_near", singular)
     node = np.arange(1, 900)
     g = Graph.from_edge_index(np.stack([node, (node - 1) // 3]))
     s, expected = eigenpairs(g, k=8), by_hand(g, 1.0, 8)
@@ -216,7 +218,7 @@ def test_what_a_bad_factorization_counts_is_not_believed(monkeypatch):
     problem, taken, guard = pairs_at(GRAPHS["hubs"], 1.0, [1, 2, 3])
     v = torch.randn(problem.n, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     assert is_whole(problem, taken, guard, v)
-    monkeypatch.setattr("pdgnn.solvers.arpack.inverse_near", lambda *_: (lambda u: 1.01 * u, 3))
+    monkeypatch.setattr("pdgnn.solvers.copies.inverse_near", lambda *_: (lambda u: 1.01 * u, 3))
     assert not is_whole(problem, taken, guard, v)
 
 
@@ -224,7 +226,7 @@ def test_nothing_is_searched_for_where_a_factorization_has_counted(monkeypatch):
     def search(*_, **__):
         raise AssertionError("a search was begun")
 
-    monkeypatch.setattr("pdgnn.solvers.arpack.Lanczos", search)
+    monkeypatch.setattr("pdgnn.solvers.copies.Lanczos", search)
     assert found(GRAPHS["small world"], 1.0, 3, inverse=True).converged
 
 
