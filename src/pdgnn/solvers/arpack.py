@@ -20,11 +20,15 @@ __all__ = ["arpack"]
 
 SHARPER = 0.03
 """Residual asked of ARPACK, relative to the one promised, for one pair."""
-COSTLY, COSTLY_EACH, COSTLY_EACH_FAR = 50_000, 7, 30
-"""Entries of S, and more for each node, from which on products are most of the work; where vectors
-are too long for a cache, to keep another one takes as long as four times the entries."""
-CACHED_NODES = 32_768
-"""Nodes up to which vectors stay in a cache."""
+WORTH = 25
+"""Steps that a process of S itself may be foreseen to take for each entry of S in a row, from
+EARLIEST on: beyond, to keep its vectors takes longer than the more products of a polynomial."""
+EARLIEST = 80
+LONGEST = 16
+"""Products after which a process is looked at again, at the latest."""
+ROUNDED = 1e-12
+"""Residual of the first Ritz vector, relative to its value, that rounding does not let fall by much
+more."""
 
 
 def arpack(
@@ -111,27 +115,25 @@ def _by_products(
 ) -> _Way:
     """For several pairs ARPACK; for one a Lanczos process that keeps its vectors, if it can.
 
-    ARPACK, which restarts, takes twice the products for one pair.
+    ARPACK, which restarts, takes twice the products for one pair. The process is one of S itself
+    first, and one of a polynomial of S where it would have to keep too many vectors.
     """
     used, sharper = look.steps, SHARPEST
     if k == 1:
-        process, operator, degree = _unrestarted(problem, look)
-        before = process.size
-        sharp = _extended(process, tol if degree == 1 else 0.2 * tol, (most - used) // degree)
-        used, sharper = used + degree * (process.size - before), SHARPER
+        process, operator, degree, sharper = look.process, plain(problem), 1, SHARPER
+        entries = problem.matrix.values().numel() / problem.n
+        sharp = _extended(process, tol, most, degree, worth=WORTH * entries)
+        used = process.size
+        if not sharp and used < most:
+            operator, start, degree = filtered(problem, process, 1)
+            process = Lanczos(operator, problem.trivial[None], start, room(problem.n))
+            sharp = _extended(process, 0.2 * tol, (most - used) // degree, degree, np.inf)
+            used += degree * process.size
         if sharp:
             vectors = _ritz_vectors(process, 1 + beside)
             return _Way(operator, degree, process.first, sharper, used, vectors)
     operator, start, degree = filtered(problem, look.process, k)
     return _Way(operator, degree, start, sharper, used)
-
-
-def _unrestarted(problem: ComponentProblem, look: Look) -> tuple[Lanczos, Product, int]:
-    """A process that keeps its vectors, its operator, and the products in a step."""
-    if _is_costly(problem):
-        return look.process, plain(problem), 1
-    operator, start, degree = filtered(problem, look.process, 1)
-    return Lanczos(operator, problem.trivial[None], start, room(problem.n)), operator, degree
 
 
 def _ritz_vectors(process: Lanczos, most: int) -> Tensor:
@@ -142,28 +144,35 @@ def _ritz_vectors(process: Lanczos, most: int) -> Tensor:
     return process.vectors(q)
 
 
-def _extended(process: Lanczos, tol: float, most: int) -> bool:
+def _extended(process: Lanczos, tol: float, most: float, degree: int, worth: float) -> bool:
     """Take steps until the first Ritz vector is sharp; whether `most` are enough.
 
-    A residual falls by about the same factor in every step, which says when to look again.
+    A residual falls by about the same factor in every step, which says when to look again, and, by
+    the later half of the steps, whether more than are `worth` taking will be needed. Once it has
+    fallen to rounding, copies of the first Ritz value appear, next to which a gap says nothing.
     """
-    steps, before = 4, np.inf
-    while not process.full and process.size < most:
-        process.extend(min(steps, most - process.size))
+    steps, looks = 4, [(0, 0.0)]
+    while not process.full and process.size + steps <= most:
+        process.extend(steps)
         theta, q = process.top(2)  # one alone where the start had no more of them
         gap = theta[0] - theta[1] if len(theta) > 1 else theta[0]
         bound, aim = process.bound(q[:, 0]), 0.5 * aim_of(gap, 2.0 * theta[0], tol)
-        if bound <= aim:
+        if bound <= max(aim, ROUNDED * theta[0]):
             return True
-        speed = max(np.log(before / bound) / steps, 0.01)
-        steps, before = int(np.clip(0.7 * np.log(bound / aim) / speed, 2, 16)), bound
+        left = np.log(bound / aim)
+        looks.append((process.size, np.log(bound)))
+        half = next(look for look in looks if 2 * look[0] >= process.size)
+        if process.size >= EARLIEST and process.size + left / _fall(half, looks[-1]) > worth:
+            return False
+        soon = 0.7 * left / _fall(looks[-2], looks[-1])
+        steps = int(np.clip(soon, 2, max(2, LONGEST // degree)))
     return False
 
 
-def _is_costly(problem: ComponentProblem) -> bool:
-    """Whether a product takes longer than what a Lanczos process does beside it."""
-    each = COSTLY_EACH if problem.n <= CACHED_NODES else COSTLY_EACH_FAR
-    return bool(problem.matrix.values().numel() > COSTLY + each * problem.n)
+def _fall(before: tuple[int, float], after: tuple[int, float]) -> float:
+    """How fast the logarithm of a residual has fallen in each step."""
+    steps = max(after[0] - before[0], 1)
+    return max((before[1] - after[1]) / steps, 0.01)
 
 
 def _nothing(problem: ComponentProblem, steps: int) -> Pairs:
