@@ -57,20 +57,21 @@ def canonical_basis(
     label = clusters(values, norm)  # [B, p]
     if (np.diff(label[:, : k + 1], axis=1) > 0).all():  # nothing repeats
         return _with_signs(vectors[:, :, :k])
-    chosen = np.zeros((batch, n, k))
+    squares, chosen = vectors**2, np.zeros((batch, n, k))
     rows = np.arange(batch)
     for q in range(k):
-        inside = (label == label[:, q : q + 1]).astype(np.float64)  # [B, p]
-        before = inside[:, :q]  # earlier choices from the same eigenspace
-        diagonal = np.einsum("bnp,bnp,bp->bn", vectors, vectors, inside)
-        diagonal -= np.einsum("bnq,bnq,bq->bn", chosen[:, :, :q], chosen[:, :, :q], before)
+        same = label == label[:, q : q + 1]  # [B, p]
+        a, b = np.flatnonzero(same.any(axis=0))[[0, -1]] + (0, 1)  # columns of any of the batch
+        inside = same[:, a:b].astype(np.float64)
+        taken = chosen[:, :, a:q] * inside[:, None, : q - a]  # earlier ones of the same eigenspace
+        diagonal = (squares[:, :, a:b] @ inside[:, :, None])[:, :, 0] - (taken**2).sum(axis=2)
         top = diagonal.max(axis=1, keepdims=True)
         pivot = (diagonal >= (1.0 - TIE_TOLERANCE) * top).argmax(axis=1)  # [B]
-        column = np.einsum("bnp,bp->bn", vectors, inside * vectors[rows, pivot])
+        parts = inside * vectors[rows, pivot, a:b]
+        column = vectors[:, :, a:b] @ parts[:, :, None]  # [B, n, 1]
         for _ in range(2):  # twice: the second pass removes what rounding left of the first
-            overlap = np.einsum("bnq,bn->bq", chosen[:, :, :q], column) * before
-            column = column - np.einsum("bnq,bq->bn", chosen[:, :, :q], overlap)
-        chosen[:, :, q] = column / np.linalg.norm(column, axis=1, keepdims=True)
+            column = column - taken @ (taken.transpose(0, 2, 1) @ column)
+        chosen[:, :, q] = (column / np.linalg.norm(column, axis=1, keepdims=True))[:, :, 0]
     return chosen
 
 
