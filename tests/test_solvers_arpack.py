@@ -10,7 +10,7 @@ import torch
 from oracle import by_hand, lobes, spider, three_leaders, vector_error
 from pdgnn import Graph, InputError, eigenpairs
 from pdgnn.solvers import component
-from pdgnn.solvers.arpack import arpack
+from pdgnn.solvers.arpack import EARLIEST, _extended, arpack
 from pdgnn.solvers.copies import is_whole
 from pdgnn.solvers.davidson import Pairs
 from pdgnn.solvers.lanczos import Lanczos
@@ -107,6 +107,34 @@ def test_lanczos_finds_the_ends_of_the_spectrum():
     vector = process.vectors(q[:, -1:])[:, 0]
     assert abs(abs(float(vector[0])) - 1) < 1e-8
     assert len(process.ritz(10)[0]) == 10
+
+
+def spread(*top: float) -> tuple[Lanczos, torch.Tensor]:
+    """A process on a diagonal matrix: a few eigenvalues on top, 500 well below."""
+    rest = torch.linspace(-0.3, 0.3, 500, dtype=torch.float64)
+    values = torch.cat([torch.tensor(top, dtype=torch.float64), rest])
+    n = len(values)
+    v = torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return Lanczos(lambda x: values * x, torch.zeros(0, n, dtype=torch.float64), v, 300), values
+
+
+@pytest.mark.parametrize("steps", [0, 20, 30])
+def test_a_residual_at_rounding_ends_the_process(steps):
+    """Beyond it the first Ritz value has copies, and the distance to the next one says nothing."""
+    process, _ = spread(1.0, 0.99)
+    process.extend(steps)
+    assert _extended(process, 1e-8, 300, 1, np.inf)
+    assert process.size < max(20, steps) + 10
+    assert process.top()[0][0] == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_process_is_left_where_many_steps_are_foreseen():
+    process, values = spread(*np.linspace(0.3, 1.0, 300))
+    assert not _extended(process, 1e-8, 300, 1, worth=150)
+    assert EARLIEST <= process.size < 150
+    process, values = spread(*np.linspace(0.3, 1.0, 300))
+    assert _extended(process, 1e-8, 300, 1, worth=np.inf)
+    assert process.top()[0][0] == pytest.approx(float(values.max()), rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 8, 64])

@@ -14,7 +14,7 @@ from pdgnn.solvers.component import ComponentSolver
 from pdgnn.solvers.dense import dense_pairs
 from pdgnn.solvers.preconditioners import chebyshev, lu, multigrid
 from pdgnn.solvers.problem import Component, ComponentProblem
-from pdgnn.solvers.sweep import sweep
+from pdgnn.solvers.sweep import MOST_VECTORS, MOST_VECTORS_EACH, sweep
 
 GAMMAS = [i / 10 for i in range(10)]
 GRAPHS = {
@@ -100,6 +100,16 @@ def test_more_copies_than_guards_are_left_out():
     found = swept(g, exact(g, 1.0, slice(0, 6)), guards=6)
     check(found, g)
     assert [pairs.complete for pairs in found.values()] == [5] * len(GAMMAS)
+
+
+def test_an_expander_is_left_before_the_basis_is_full():
+    """Its eigenvalues lie so close that a weak inverse hardly improves a pair."""
+    g, vectors = Graph.from_networkx(nx.barabasi_albert_graph(1500, 3, seed=1)), []
+    weak = chebyshev(Component(g.adjacency()), 0.3)
+    inverse = lambda y: vectors.append(y.shape[1]) or weak(y)  # noqa: E731
+    start = torch.randn(1500, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert swept(g, start, inverse, guards=1) == {}
+    assert sum(vectors) < (MOST_VECTORS + 2 * MOST_VECTORS_EACH) / 2
 
 
 @pytest.mark.parametrize("weight", [1e-15, 1e30])

@@ -68,7 +68,7 @@ def davidson(
     `start` ``[n, b]`` is the first block, with at least ``wanted + guards`` columns: the first pair
     above the wanted ones that is distinct stands guard. Each step adds the (preconditioned)
     residuals of up to `block` unfinished pairs; a basis of `basis_size` vectors is restarted from
-    its `keep` lowest pairs. Stops when every wanted vector is accurate to `tol`, or to
+    its `keep` lowest pairs. Stops when every wanted vector is accurate to 10 `tol`, or to
     rounding, and the guard shows that no copy of the last wanted eigenvalue is
     missing.
     """
@@ -130,7 +130,7 @@ def assess(
 ) -> State:
     """Which pairs belong to the answer, how well they are separated, which need more work.
 
-    Vectors are to be right to `tol`, or have residuals of `floor` times the norm.
+    Vectors are to be right to 10 `tol`, or have residuals of `floor` times the norm.
     """
     theta, r = values.tolist(), norms.tolist()
     pairs = len(theta)
@@ -156,7 +156,7 @@ def assess(
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
         inside = _nearest_other(theta[: end + 1], i, norm)
-        aim = tol * outside
+        aim = tol * min(10 * outside, 0.1 * norm)
         if r[i] > max(floor * norm, min(aim, (aim * inside) ** 0.5)):
             unfinished.append(i)
     accurate = not unfinished

@@ -27,6 +27,8 @@ NODES = 4
 """γ that the basis is made for first; the others add what they lack of it."""
 PROBING_STEPS = 4
 """Steps that also improve random mixtures of what is not wanted."""
+SLOW = 0.01
+"""Roughness at every γ, after a third of these vectors, at which each is better solved alone."""
 BLOCK = 8
 """Residuals improved in one step, at most, or two for each pair."""
 
@@ -47,17 +49,20 @@ def sweep(
     `known` ``[n, s]`` are vectors y of another γ. They may lack an eigenspace of another symmetry,
     so that as many random vectors as there are pairs join them, and the first steps improve random
     mixtures of whatever is not wanted. A γ is left out where an eigenvalue repeats more often than
-    the `guards` beyond the wanted pairs can tell, or where the basis grows too large.
+    the `guards` beyond the wanted pairs can tell, where the basis grows too large, or where the
+    pairs improve so slowly that it would.
     """
     pairs = wanted + guards
     most = min(known.shape[1] + MOST_VECTORS + MOST_VECTORS_EACH * pairs, len(known) // 2)
     basis = _Shared(component, inverse, known, wanted, pairs, most, generator)
     rest, done = sorted(gammas), dict[float, Pairs]()
     nodes = _nodes(rest, float(component.degree.mean()))
-    step = 0
+    step, third = 0, basis.size + (most - basis.size) // 3
     while rest and basis.size < most:
         probing = step < PROBING_STEPS
         points = basis.points(nodes or rest, tol, every=probing)
+        if nodes and basis.size >= third and all(p.roughness > SLOW for p in points):
+            break
         told = all(p.state.separated or p.state.end == pairs for p in points)
         if nodes and not probing and (told or 2 * basis.size > most):
             nodes = []
@@ -103,6 +108,12 @@ class _Point:
     def finished(self) -> bool:
         """Whether nothing is in doubt."""
         return self.state.separated and self.state.accurate
+
+    @property
+    def roughness(self) -> float:
+        """The residual of the first pair, relative to its distance from the next."""
+        distance = (self.gamma or 1.0) * (self.values[1] - self.values[0])
+        return float(self.norms[0] / distance.clamp_min(1e-300))
 
 
 def _lowest(h: Tensor, most: int) -> tuple[Tensor, Tensor]:
