@@ -186,6 +186,18 @@ def test_no_copy_is_missed_when_arpack_is_first(monkeypatch, name, solver, seed)
         assert vector_error(s.u, expected.u) < 1e-5
 
 
+@pytest.mark.parametrize("turns", [1, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_block_of_vectors_finds_copies_that_the_search_has_not(monkeypatch, seed, turns):
+    """It has to begin from other random vectors than those that the search has used up."""
+    monkeypatch.setattr("pdgnn.solvers.copies.MOST_TURNS", turns)
+    for dimension in (8, 9):
+        g = Graph.from_networkx(nx.hypercube_graph(dimension))
+        for gamma in (1.0, 0.3):
+            s = eigenpairs(g, gamma=gamma, solver="lanczos", seed=seed, cache=False)
+            assert s.multiplicity == dimension
+
+
 @pytest.mark.parametrize("branches", [2, 3, 4, 5])
 def test_many_copies_of_the_last_eigenvalue(monkeypatch, branches):
     """More of them lie beyond k than a block of vectors keeps track of."""

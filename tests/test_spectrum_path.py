@@ -198,6 +198,15 @@ def test_copies_that_come_and_go(seed, copies, k, solver):
         check(eigenpairs_path(g, gammas, k=k, solver=solver, seed=start), g, gammas, k)
 
 
+@pytest.mark.parametrize("solver", ["lanczos", "lu", "amg"])
+def test_a_second_copy_at_the_only_other_gamma(solver):
+    """Few γ share few probes; each of these seeds has to see it."""
+    g = many_lobes(49)
+    for seed in range(20):
+        found = eigenpairs_path(g, [1.0, 0.0], solver=solver, seed=seed)
+        assert [s.multiplicity for s in found] == [1, 2]
+
+
 @pytest.mark.parametrize(("paths", "k"), [(8, 1), (8, 2), (3, 1)])
 def test_progress_is_told_of_nothing_wrong(paths, k):
     g = lobes([*range(25, 37)], paths=paths, length=20)

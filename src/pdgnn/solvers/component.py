@@ -57,7 +57,7 @@ FIRST_NARROW, NARROW = 0.33, 0.065
 one that it may suit."""
 FEW_PRODUCTS = 300
 """That are foreseen for one pair, up to which nothing is factorized."""
-WORTH = 250.0
+WORTH = 600.0
 """Multiplications of a factorization, as bounded, for each of the products in its place."""
 LOOK_NODES = 5000
 """From here on they are foreseen before the cost of a factorization is."""
@@ -111,7 +111,10 @@ class ComponentSolver:
         self._n = adjacency.shape[0]
         self._ahead = set(gammas)  # γ that will be asked for
         self._swept: dict[float, Pairs] = {}
-        self._solver, self._seed = solver, seed
+        self._solver = solver
+        # One stream for all: a random vector shows one copy of an eigenvalue that repeats, and the
+        # same vector drawn again shows another process nothing more.
+        self._generator = torch.Generator().manual_seed(seed)
         self._preconditioner: Preconditioner | None = None
         self._component: Component | None = None
         self._known: Tensor | None = None  # [n, s], y to start the other γ from
@@ -214,7 +217,7 @@ class ComponentSolver:
             self._ahead - self._swept.keys(),
             wanted=self._k,
             guards=self._sweep_guards,
-            generator=torch.Generator().manual_seed(self._seed),
+            generator=self._generator,
             tol=max(self._tol, TIGHTEST),
         )
 
@@ -252,7 +255,7 @@ class ComponentSolver:
             self._inverse() if self._solver == "lu" else None,
             k=self._k,
             tol=max(self._tol, TIGHTEST),
-            generator=torch.Generator().manual_seed(self._seed),
+            generator=self._generator,
             most=MOST_STEPS if self._next_solver is None else 4 * limit,
             limit=np.inf if self._next_solver is None else limit,
             look=self._look if problem.gamma == 1.0 and self._solver == "lanczos" else None,
@@ -263,8 +266,7 @@ class ComponentSolver:
     def _look(self) -> Look:
         """At D⁻¹L, whatever γ is asked for."""
         problem = self._problem(1.0)
-        generator = torch.Generator().manual_seed(self._seed)
-        start = torch.randn(self._n, dtype=torch.float64, generator=generator)
+        start = torch.randn(self._n, dtype=torch.float64, generator=self._generator)
         return looked_at(problem, self._k, start.to(problem.trivial.device))
 
     def _limit(self) -> int:
@@ -284,9 +286,8 @@ class ComponentSolver:
     def _iterate(self, problem: ComponentProblem, found: Tensor) -> Pairs:
         """Our own iteration, from the vectors found so far ``[n, s]`` and random ones."""
         inverse, root, pairs = self._inverse(), problem.root_m, self._k + self._guards
-        generator = torch.Generator().manual_seed(self._seed)
         # drawn on the CPU: the same on any device
-        drawn = torch.randn(pairs, self._n, dtype=torch.float64, generator=generator).T
+        drawn = torch.randn(pairs, self._n, dtype=torch.float64, generator=self._generator).T
         start = torch.cat([found, drawn.to(found.device)], dim=1)
         return davidson(
             problem.apply,
@@ -297,7 +298,7 @@ class ComponentSolver:
             norm=problem.norm,
             max_iterations=self._steps(),
             **_plan(self._solver, pairs, start.shape[1]),
-            generator=generator,
+            generator=self._generator,
             guards=self._guards,
             max_guards=MOST_COPIES,
             tol=max(self._tol, TIGHTEST),

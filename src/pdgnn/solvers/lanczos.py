@@ -75,17 +75,20 @@ class Lanczos:
         for _ in range(steps):
             if self.full:
                 return
-            last = self._row(self.size)
-            w = self._product(last)
-            if self._beta:
-                w.sub_(self._row(self.size - 1), alpha=self._beta[-1])
-            self._alpha.append(float(last @ w))
-            w.sub_(last, alpha=self._alpha[-1])
-            # beside the known vectors alone: the basis itself is lost where its first Ritz vector
-            # is found, which is when it has served
-            without(w, self._known)
-            self._beta.append(float(torch.linalg.vector_norm(w)))
-            torch.div(w, self._beta[-1], out=self._row(self.size))
+            self._step()
+
+    def _step(self) -> None:
+        last = self._row(self.size)
+        w = self._product(last)
+        if self._beta:
+            w.sub_(self._row(self.size - 1), alpha=self._beta[-1])
+        self._alpha.append(float(last @ w))
+        w.sub_(last, alpha=self._alpha[-1])
+        # beside the known vectors alone: the basis itself is lost where its first Ritz vector is
+        # found, which is when it has served
+        without(w, self._known)
+        self._beta.append(float(torch.linalg.vector_norm(w)))
+        torch.div(w, self._beta[-1], out=self._row(self.size))
 
     def ritz(self, size: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ritz values, the largest first, and their vectors in terms of the basis, as columns.
@@ -128,7 +131,8 @@ class Lanczos:
         """The Ritz vectors ``[n, p]`` with these coordinates ``[m, p]``, made orthonormal."""
         if len(self.basis) <= self.size:
             again = Lanczos(self._product, self._known, self.first, self.size)
-            again.extend(self.size)
+            for _ in range(self.size):  # as many, though rounding may make it full before
+                again._step()
             return again.vectors(q)
         found: Tensor = torch.linalg.qr(self.basis[: self.size].T @ torch.from_numpy(q.copy()))[0]
         return found

@@ -16,6 +16,8 @@ __all__ = ["Look", "filtered", "looked_at", "plain", "room"]
 
 LOOK_STEPS = 20
 """Steps that look at the spectrum, and one more for each pair."""
+MOST_DEGREE = 7
+"""Of a polynomial; twice the products for a step of ARPACK would save little more of its work."""
 MOST_GROWTH = 5.0
 """Degree of a polynomial, but for 1, times the logarithm that it grows by at the first eigenvalue:
 that of the last one wanted is then at most a hundredth of it, and keeps its digits."""
@@ -43,8 +45,7 @@ def filtered(problem: ComponentProblem, look: Lanczos, k: int) -> tuple[Product,
     low, high = theta[-1] - look.bound(q[:, -1]), theta[edge]
     centre, half = (low + high) / 2, (high - low) / 2
     growth = float(np.arccosh(max((theta[0] - centre) / half, 1.0 + 1e-9)))
-    most = 5 if k == 1 or 4 <= k < 16 else 3 if k < 4 else 7
-    degree = min(most, 2 * int(MOST_GROWTH / growth) + 1)
+    degree = min(MOST_DEGREE, 2 * int(MOST_GROWTH / growth) + 1)
     matrix = problem.affine((1.0 - centre) / half, -2.0 / problem.norm / half)
 
     def product(v: Tensor) -> Tensor:

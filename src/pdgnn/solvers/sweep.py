@@ -25,8 +25,8 @@ MOST_VECTORS, MOST_VECTORS_EACH = 100, 20
 """That the basis may grow by, and more for each pair; a γ that asks for more is left out."""
 NODES = 4
 """γ that the basis is made for first; the others add what they lack of it."""
-PROBING_STEPS = 4
-"""Steps that also improve random mixtures of what is not wanted."""
+PROBING_STEPS, PROBES = 4, 12
+"""Steps, and vectors, at least, that improve random mixtures of what is not wanted."""
 SLOW = 0.01
 """Roughness at every γ, after a third of these vectors, at which each is better solved alone."""
 BLOCK = 8
@@ -59,7 +59,7 @@ def sweep(
     nodes = _nodes(rest, float(component.degree.mean()))
     step, third = 0, basis.size + (most - basis.size) // 3
     while rest and basis.size < most:
-        probing = step < PROBING_STEPS
+        probing = step < max(PROBING_STEPS, PROBES // (wanted + 1))
         points = basis.points(nodes or rest, tol, every=probing)
         if nodes and basis.size >= third and all(p.roughness > SLOW for p in points):
             break
