@@ -87,6 +87,10 @@ def test_nothing_in_it_is_pickled_and_the_card_speaks(folder):
     assert "labelled" in card
 
 
+def test_all_files_may_be_read_by_the_same_people(folder):
+    assert len({file.stat().st_mode for file in folder.iterdir()}) == 1
+
+
 def test_a_folder_is_not_overwritten_by_accident(clf, copy, tmp_path):
     with pytest.raises(InputError, match="force"):
         clf.save(copy)
@@ -159,7 +163,7 @@ def test_a_changed_config_is_refused(copy, change, said):
 def test_files_that_are_no_model_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"no config\.json"):
         PDClassifier.load(tmp_path)
-    with pytest.raises(InputError, match=r"no config\.json"):
+    with pytest.raises(InputError, match=r"nowhere: there is no such folder"):
         PDClassifier.load(tmp_path / "nowhere")
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="damaged"):

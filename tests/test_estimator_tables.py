@@ -227,6 +227,15 @@ def test_frames_that_are_refused():
     refused("column 'when' holds timestamp", nodes=dated, edges=PAIRS, label="role")
 
 
+def test_a_file_and_a_table_are_refused_together(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,role\na,x\nb,x\nc,y\nd,y\n")
+    file, said = tmp_path / "nodes.csv", "of nodes and edges one is a file; give two files, or two"
+    refused(said, nodes=file, edges=PAIRS, label="role")
+    refused(said, nodes=file, edges=EDGES, label="role")
+    refused(said, nodes=FRAME, edges=str(file), label="role")
+    refused(said, str(file), nodes=FRAME, label="role")
+
+
 def test_paths(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     (tmp_path / "nodes.csv").write_text("id,role\na,x\nb,x\nc,y\nd,y\n")
@@ -304,8 +313,9 @@ def test_labels_of_arrays(y, labels):
     ],
 )
 def test_arrays_are_refused_in_scikit_learns_words(x, y, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message) as error:
         as_node_table(x, y)
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_sparse_features_are_taken_as_they_are():

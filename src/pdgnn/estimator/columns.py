@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
-from pdgnn.io.kinds import shown
+from pdgnn.io.kinds import among_numbers, shown
 from pdgnn.spectrum import eigenpairs
 
 __all__ = ["MOST_CATEGORIES", "ColumnEncoder", "structural_features"]
@@ -279,6 +279,11 @@ def _fitted_number(name: str, values: NDArray[np.float64], impute: str | None) -
 def _fitted_category(name: str, values: Any) -> CategoryColumn:
     categories = values.unique().drop_null()
     if len(categories) > MOST_CATEGORIES or len(categories) > max(2, len(values) // 2):
+        if odd := among_numbers(categories.to_pylist()):
+            raise InputError(
+                f"column {shown([name])} holds numbers and text such as {shown(odd, 1)}; "
+                "empty what is no number, or drop the column (drop=, --drop)"
+            )
         raise InputError(
             f"column {shown([name])} is text with {len(categories):,} different values, too many "
             f"for a category (at most {MOST_CATEGORIES}, and half of the rows); "

@@ -63,6 +63,7 @@ def fit_logistic(
     solver = Solver(C=C, max_iter=ITERATIONS, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "The number of unique classes")  # many, of few nodes
         solver.fit(scaled, y, sample_weight=sample_weight)
     # [C, F], or [1, F] for two classes; in the order of memory that a saved model has
     coef = np.ascontiguousarray(solver.coef_, dtype=np.float64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from os import PathLike
@@ -67,6 +68,8 @@ def as_node_table(
         raise InputError("there is no graph; give data, or nodes= and edges=")
     if data is not None and nodes is not None and not _is_path(data):
         raise InputError("data and nodes= are both given; give one of them")
+    if nodes is not None and _is_path(nodes) != _is_path(edges if data is None else data):
+        raise InputError("of nodes and edges one is a file; give two files, or two tables")
     if data is None and not _is_path(nodes):
         return _of_tables(nodes, edges, y, wanted)
     if data is None:
@@ -229,12 +232,22 @@ def _matrix(x: Any, name: str, n: int | None = None) -> NDArray[np.float32]:
     """``[N, F]`` in float32, nan allowed; the errors are scikit-learn's."""
     from sklearn.utils.validation import check_array
 
-    checked: NDArray[np.float32] = check_array(
-        x, dtype=np.float32, ensure_all_finite="allow-nan", input_name=name
-    )
+    with _in_one_line():
+        checked: NDArray[np.float32] = check_array(
+            x, dtype=np.float32, ensure_all_finite="allow-nan", input_name=name
+        )
     if n is not None and len(checked) != n:
         raise InputError(f"{name} has {len(checked):,} rows, and there are {n:,} nodes")
     return checked
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """An error of scikit-learn's checks as an `InputError` of one line."""
+    try:
+        yield
+    except ValueError as e:
+        raise InputError(" ".join(str(e).split())) from e
 
 
 def _checked(table: NodeTable, wanted: Wanted, remedy: str) -> NodeTable:
@@ -336,7 +349,8 @@ def _labels(y: Any, n: int) -> NDArray[np.object_] | None:
 
     if y is None:
         return None
-    values = column_or_1d(_numpy(y) if isinstance(y, Tensor) else y, warn=True)
+    with _in_one_line():
+        values = column_or_1d(_numpy(y) if isinstance(y, Tensor) else y, warn=True)
     if len(values) != n:
         raise InputError(
             f"Found input variables with inconsistent numbers of samples: {[n, len(values)]}"
@@ -347,6 +361,7 @@ def _labels(y: Any, n: int) -> NDArray[np.object_] | None:
     if values.dtype.kind == "f":
         if np.isinf(values).any():
             raise InputError("Input y contains infinity or a value too large for dtype('float64').")
-        check_classification_targets(values[known])
+        with _in_one_line():
+            check_classification_targets(values[known])
         labels[known] = [int(v) for v in labels[known]]
     return labels

@@ -2,20 +2,29 @@
 
 A column that a text file gave is one of numbers if every value is a number, those missing aside;
 ``007`` is no number here but a code. Missing are empty values and, where all others are numbers,
-``NA``, ``N/A``, ``NaN``, ``null`` and ``None``.
+``NA``, ``<NA>``, ``N/A``, ``#N/A``, ``NaN``, ``null`` and ``None``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
 from pdgnn.errors import InputError
-from pdgnn.io.table import TEXT, is_number_text, trimmed
+from pdgnn.io.table import NUMBER, TEXT, is_number_text, trimmed
 
-__all__ = ["check_names", "check_types", "decoded", "plain_column", "shown"]
+__all__ = [
+    "MISSING",
+    "among_numbers",
+    "check_names",
+    "check_types",
+    "decoded",
+    "plain_column",
+    "shown",
+]
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None")
 CODE = r"^[+-]?0[0-9]"  # a leading zero
 
 
@@ -107,6 +116,16 @@ def _is_numbers(text: Any) -> bool:
         if not is_number_text(held) or pc.any(pc.match_substring_regex(held, CODE)).as_py():
             return False
     return True
+
+
+def among_numbers(values: Collection[str]) -> list[str]:
+    """The `values` that are no numbers, where at least half of them are; else none.
+
+    >>> among_numbers(["1.5", "?", "20"]), among_numbers(["1", "b", "c"])
+    (['?'], [])
+    """
+    odd = [v for v in values if re.match(CODE, v) or not re.match(NUMBER, v)]
+    return odd if 2 * len(odd) <= len(values) else []
 
 
 def _held(text: Any) -> Any:

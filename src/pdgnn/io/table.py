@@ -26,6 +26,7 @@ from pdgnn.errors import InputError
 from pdgnn.io.raw import RawGraph, checked_weights, largest_id_allowed
 
 __all__ = [
+    "NUMBER",
     "TEXT",
     "as_integers",
     "choose_columns",
