@@ -325,14 +325,23 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _describe(self, scope: tuple[float, float]) -> None:
         """alpha_, gamma_, depth_ and rewired_ from the best member that has them."""
-        with_graph = [m for m in best_first(self.members_) if m.graph]
-        scoped = next((m for m in with_graph if "gamma" in m.settings), None)
-        self.alpha_, self.gamma_ = scope
-        if scoped is not None:
-            self.alpha_, self.gamma_ = scoped.settings["alpha"], scoped.settings["gamma"]
-        first = with_graph[0].settings if with_graph else {}
+        scoped = self._scoped_member()
+        found = {"alpha": scope[0], "gamma": scope[1]} if scoped is None else scoped.settings
+        self.alpha_, self.gamma_ = found["alpha"], found["gamma"]
+        with_graph = [m.settings for m in best_first(self.members_) if m.graph]
+        first = with_graph[0] if with_graph else {}
         self.depth_ = int(first.get("depth", first.get("hops", 0)))
         self.rewired_ = any(bool(m.settings.get("rewired")) for m in self.members_)
+
+    def _scoped_member(self) -> Member | None:
+        """The best network in it that has a scope."""
+        members = best_first(self.members_)
+        return next((m for m in members if m.graph and "gamma" in m.settings), None)
+
+    @property
+    def has_scope_(self) -> bool:
+        """Whether `alpha_` and `gamma_` are the scope of a network in it."""
+        return self._scoped_member() is not None
 
     @property
     def attention_(self) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
