@@ -217,7 +217,7 @@ def test_frames_that_are_refused():
     )
     refused("there are no edges", nodes=FRAME, edges=PAIRS.head(0), label="role", fitted=True)
     refused(
-        "the graph has 5 nodes|edges has 5 nodes, and there are 4 rows",
+        "the graph has 5 nodes, and there are 4 rows",
         nodes=FRAME,
         edges=sp.eye_array(5).tocsr(),
         label="role",
@@ -329,7 +329,7 @@ def test_nan_is_left_to_the_encoder():
 
 def test_edges_that_do_not_fit():
     y = [0, 1, 0, 1]
-    refused("edges has 3 nodes, and there are 4 rows", X, y, edges=sp.eye_array(3).tocsr())
+    refused("the graph has 3 nodes, and there are 4 rows", X, y, edges=sp.eye_array(3).tocsr())
     refused("node 4 does not exist: num_nodes is 4", X, y, edges=[[0], [4]])
     refused("expected .2, E.", X, y, edges=[0, 1])
     refused("edges is part of the data", PATH, y, edges=EDGES)

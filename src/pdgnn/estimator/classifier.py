@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pdgnn.errors import InputError, check_number, check_whole
+from pdgnn.estimator.class_weights import class_weights
 from pdgnn.estimator.columns import ColumnEncoder, structural_features
 from pdgnn.estimator.honest import honest_estimate
 from pdgnn.estimator.members import Clock, Member, Problem, best_first, mean_proba
@@ -255,6 +256,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _choose(self, one: Round, seconds: float, clock: Clock, cache: FeatureCache) -> Portfolio:
         metric = self.metric_ if _all_classes(self.y_, one.masks, self.metric_) else "accuracy"
+        train = self.y_[one.masks[:, 0].any(axis=0)]
         problem = Problem(
             self.table_.graph,
             self.x_,
@@ -262,7 +264,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             len(self.classes_),
             metric,
             one.masks,
-            self._class_weight(one),
+            class_weights(self.class_weight, self.classes_.tolist(), train),
         )
         return fit_portfolio(
             problem,
@@ -273,27 +275,6 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             device=_device(self.device),
             cache=cache,
         )
-
-    def _class_weight(self, one: Round) -> NDArray[np.float64] | None:
-        """What a node of each class counts ``[C]``; ``"balanced"``: n / (C · n_c) of n nodes."""
-        given = self.class_weight
-        if given is None:
-            return None
-        if isinstance(given, Mapping):
-            if new := set(given) - set(self.classes_.tolist()):
-                raise InputError(
-                    f"class_weight names {shown(sorted(new, key=str))}, and the classes are "
-                    f"{shown(self.classes_.tolist(), 8)}; name these alone"
-                )
-            found = [check_number("class_weight", given.get(c, 1)) for c in self.classes_.tolist()]
-            if not any(found):
-                raise InputError("class_weight is 0 for every class; let at least one count")
-            return np.array(found, dtype=np.float64)
-        if given != "balanced":
-            raise InputError(f"class_weight is 'balanced' or a dict, not {given!r}")
-        train = self.y_[one.masks[:, 0].any(axis=0)]
-        counts = np.bincount(train, minlength=len(self.classes_))
-        return len(train) / (len(counts) * np.maximum(counts, 1))
 
     def _keep(self, found: Portfolio, one: Round) -> None:
         best = found.best

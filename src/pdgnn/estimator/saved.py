@@ -5,10 +5,9 @@
 - ``model.safetensors``: the weights and arrays of all members; ``*.txt``: boosted trees;
 - ``predictions.parquet``: the nodes that it was fitted on, and the probabilities of each;
 - ``metrics.json``: the estimate, the leaderboard and the dial; ``README.md``: the model card;
-
 - ``report.html``: the page.
 
-The folder is written under another name and renamed when it is whole.
+The folder is written under a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations

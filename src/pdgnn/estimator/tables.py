@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.diffusion import is_missing, to_graph
+from pdgnn.diffusion import as_graph, is_missing
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.io.kinds import check_names, decoded, shown
@@ -168,14 +168,6 @@ def _column(values: Any) -> Any:
     import pyarrow as pa
 
     return pa.chunked_array([pa.array(values)])
-
-
-def as_graph(edges: Any, n: int, ids: NDArray[Any] | None = None) -> Graph:
-    """The graph of n nodes whose edges are an edge_index, a SciPy matrix, a Graph, or None."""
-    graph = to_graph(edges, n, ids)
-    if graph.num_nodes != n:
-        raise InputError(f"edges has {graph.num_nodes:,} nodes, and there are {n:,} rows")
-    return graph
 
 
 def _of_data(data: Any, wanted: Wanted, split: int) -> NodeTable:

@@ -59,13 +59,9 @@ def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) 
     """
     path, limit = Path(path), checked_max_bytes(max_bytes)
     with naming(path):
-        raw = _reader(path)(path, limit)
+        raw = READERS[file_suffix(path, READERS)](path, limit)
         check_size(NODE_BYTES * raw.num_nodes, limit)
         return raw
-
-
-def _reader(path: Path) -> Callable[[Path, int], RawGraph]:
-    return READERS[file_suffix(path, READERS)]
 
 
 def file_suffix(path: Path, known: Iterable[str]) -> str:

@@ -112,7 +112,7 @@ def _is_numbers(text: Any) -> bool:
     import pyarrow.compute as pc
 
     for part in (text.slice(0, 1000), text.slice(1000)):  # most columns that fail do so early
-        held = _held(part)
+        held = _without_missing(part).drop_null()
         if not is_number_text(held) or pc.any(pc.match_substring_regex(held, CODE)).as_py():
             return False
     return True
@@ -128,19 +128,17 @@ def among_numbers(values: Collection[str]) -> list[str]:
     return odd if 2 * len(odd) <= len(values) else []
 
 
-def _held(text: Any) -> Any:
-    """The values that are not missing."""
+def _without_missing(text: Any) -> Any:
+    """The same with null for the spellings of a missing number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = pc.is_in(pc.fill_null(text, ""), value_set=pa.array(MISSING, text.type))
-    return text.filter(pc.invert(missing))
+    return pc.if_else(pc.is_in(text, value_set=pa.array(MISSING, text.type)), None, text)
 
 
 def _numbers(text: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = pc.is_in(pc.fill_null(text, ""), value_set=pa.array(MISSING, text.type))
-    numbers = pc.if_else(missing, None, text).cast(pa.float64())
+    numbers = _without_missing(text).cast(pa.float64())
     return pc.if_else(pc.is_nan(numbers), None, numbers)

@@ -33,14 +33,11 @@ SECTIONS: dict[str, tuple[str, Callable[[Facts], str]]] = {
 }
 
 
-def fitted_page(clf: Any, *, title: str | None = None) -> str:
-    """The page of a fitted :class:`PDClassifier`; whatever users wrote is escaped.
-
-    `title` defaults to the name of the table that was fitted.
-    """
+def fitted_page(clf: Any) -> str:
+    """The page of a fitted :class:`PDClassifier`; whatever users wrote is escaped."""
     facts = gather(clf)
     return html_page(
-        title=facts.name if title is None else title,
+        title=facts.name,
         kind="A fitted classifier",
         lead=_lead(facts),
         sections={key: (heading, write(facts)) for key, (heading, write) in SECTIONS.items()},

@@ -160,7 +160,7 @@ def _data(
     lists["count"] = np.diff(used._adjacency.indptr)[nodes].tolist()
     lists["near"] = shortened(lists["near"], clf.table_.ids, nodes)
     part = np.asarray(clf.part_)
-    listed, _ = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
+    listed = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
     labelled = np.flatnonzero(y[nodes] >= 0)
     proba = np.nan_to_num(clf.proba_)
     listed["like"] = similar_nodes(proba[nodes], np.asarray(clf.x_)[nodes], labelled)
