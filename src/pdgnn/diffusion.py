@@ -1,8 +1,8 @@
 """Diffused features: [z, P z, P² z, …] for several scopes (α, γ), for any tabular learner.
 
 P^(α,γ) is the diffusion matrix of :mod:`pdgnn.laplacian`. At (1, 1), P z is the mean over a node's
-neighbours; at (0, 1) a node sums what its neighbours hand out in equal parts, and so feels its own
-degree. The two side by side tell a learner without a graph what the graph knows.
+neighbours. At (0, 1), each neighbour's value is divided by the neighbour's degree and a node gets
+the sum, which tends to grow with its own degree.
 
 >>> g = Graph.from_edge_index([[0, 0], [1, 2]])
 >>> diffused(g, [[1.0], [2.0], [4.0]], scopes=((1, 1),), hops=2).tolist()

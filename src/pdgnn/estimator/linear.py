@@ -24,7 +24,7 @@ ITERATIONS = 200
 
 @dataclass(frozen=True)
 class LogisticRegression:
-    """A fitted model; arrays are all there is to it."""
+    """A fitted model, as plain arrays."""
 
     coef: Floats  # [C, F]
     intercept: Floats  # [C]

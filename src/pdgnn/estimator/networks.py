@@ -44,10 +44,10 @@ MLP_WAYS = ((1, 0.01, 0.5), (3, 0.03, 0.2), (2, 3e-3, 0.5))
 NET_WAYS = ((4, 0.01, 0.2), (4, 0.01, 0.5), (2, 3e-3, 0.7))
 ROUND_WAYS = ((2, 0.02, 0.2), (2, 0.01, 0.5), (1, 0.02, 0.2))
 NET_SCOPE = (0.0, 1.0)
-"""The first scope of PD-Net: a node sums what its neighbours hand out, and so feels its degree."""
+"""The first scope of PD-Net: neighbours give shares of their values, so degrees have an effect."""
 WITHOUT_GRAPH = ("mlp", "resnet")
 ROUNDS: dict[str, Any] = {"width": 32, "options": {"rounds": 8, "inject": True}}
-"""PD-Net as a rule that is applied again and again; narrow, as its steps take long."""
+"""PD-Net whose layers are applied eight times with the same weights; narrow, as a step is slow."""
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "pd-net"},
     {"model": "pd-net", **ROUNDS},
@@ -121,7 +121,7 @@ def _scoped(spec: RunSpec, scopes: Sequence[tuple[float, float]]) -> list[RunSpe
 
 
 def network_settings(spec: RunSpec) -> dict[str, Any]:
-    """What it is trained with; of its own options those that are not at their default."""
+    """Its settings for the leaderboard; of the model's own options those not at their default."""
     names = ("depth", "width", "lr", "dropout", "alpha", "gamma", "rewired")
     found = {n: getattr(spec, n) for n in names if n == "lr" or spec.uses(n)}
     own: dict[str, Any] = {n: v for n, v in spec.options.items() if n not in spec.defaults}
@@ -131,7 +131,7 @@ def network_settings(spec: RunSpec) -> dict[str, Any]:
 
 
 def network_name(spec: RunSpec) -> str:
-    """``PD-GCN, rewired``: what tells kinds apart, which may be averaged with each other."""
+    """The name of its kind, such as ``PD-GCN, rewired``; an average has one member of each kind."""
     said = [MODELS[spec.model].name or spec.model]
     if (rounds := spec.options.get("rounds", 1)) != 1:
         said.append(f"{rounds} rounds")
@@ -215,7 +215,7 @@ class NetworkModel:
         return module.eval()
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, str]]:
-        """What it is as plain values, and its weights."""
+        """What is to be saved: plain values for JSON, and the weights."""
         about = {
             "spec": self.spec.to_dict(),
             "in_channels": self.in_channels,

@@ -104,6 +104,8 @@ def fit_portfolio(
 
 @dataclass
 class _Work:
+    """The arguments of :func:`fit_portfolio`, and what it has trained so far."""
+
     problem: Problem
     seconds: float
     clock: Clock
@@ -118,7 +120,7 @@ class _Work:
         self.tabular = 0.0  # seconds that models of a table are planned to take
 
     def run(self) -> Portfolio:
-        """Every stage that there is time for; the best so far where it is stopped."""
+        """Run all stages; where the clock or a person stops it, keep the best so far."""
         dial, tables = None, self._wanted_tables()
         try:
             self._tables(tables[:2], needed=True)

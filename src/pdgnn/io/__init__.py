@@ -1,4 +1,4 @@
-"""Reading graphs from files, with nothing trusted: no pickle, no guess without a check.
+"""Reading graphs from files. They are not trusted: all is checked, and nothing is unpickled.
 
 One module for each kind of file; the suffix of the name chooses among them.
 """

@@ -1,4 +1,4 @@
-"""What the columns of a node table hold: numbers, truth values or categories, and nothing else.
+"""The kinds of columns in a node table: numbers, truth values and categories; others are refused.
 
 A column that a text file gave is one of numbers if every value is a number, those missing aside;
 ``007`` is no number here but a code. Missing are empty values and, where all others are numbers,

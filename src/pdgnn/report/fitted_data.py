@@ -1,7 +1,7 @@
 """What the page of a fitted classifier says, as plain numbers, lists and dicts.
 
 Pure functions of arrays. Probabilities and weights are whole numbers of thousandths or
-ten-thousandths: what is visible, and no more.
+ten-thousandths, no finer than is visible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a fitted classifier knows, brought into the form in which its page says it."""
+"""Everything that the page of a fitted classifier shows, gathered from the classifier."""
 
 from __future__ import annotations
 
