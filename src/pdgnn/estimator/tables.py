@@ -24,7 +24,7 @@ from pdgnn.io.node_table import NodeTable, Wanted, given_columns
 from pdgnn.io.nodes import node_table_of_source, read_nodes
 from pdgnn.io.npz import SPLITS
 from pdgnn.io.sources import Source
-from pdgnn.io.table import edge_columns
+from pdgnn.io.table import edge_columns, without_index
 
 __all__ = ["as_node_table"]
 
@@ -146,7 +146,7 @@ def _of_tables(nodes: Any, edges: Any, y: Any, wanted: Wanted) -> NodeTable:
     if _is_frame(edges):
         given = given_columns(rows, wanted)
         pairs = as_arrow(edges, "edges")
-        names = pairs.column_names
+        names = without_index(pairs.column_names)
         check_names(names)
         pairs = pa.table({name: decoded(pairs.column(name)) for name in names})
         return given.with_edges("table", *edge_columns(pairs, names))

@@ -51,10 +51,10 @@ def check_names(names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def check_types(schema: Any, drop: Collection[str] = ()) -> None:
+def check_types(schema: Iterable[Any]) -> None:
     """An error that names a column of dates, lists or whatever else is never a feature."""
     for field in schema:
-        if field.name not in drop and not _is_plain(field.type):
+        if not _is_plain(field.type):
             raise InputError(
                 f"column {shown([field.name])} holds {field.type}, which is neither a number nor a "
                 "category; turn it into one, or drop it (drop=, --drop)"

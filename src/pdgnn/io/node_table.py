@@ -15,6 +15,7 @@ from pdgnn.graph import Graph
 from pdgnn.io.join import check_unique, ids_as_given, joined
 from pdgnn.io.kinds import check_names, check_types, decoded, plain_column, shown
 from pdgnn.io.labels import check_labels, labels_of_column, split_of_column
+from pdgnn.io.table import without_index
 
 __all__ = ["GivenColumns", "NodeTable", "Wanted", "given_columns"]
 
@@ -70,6 +71,7 @@ class Wanted:
 
     def kept(self, names: Sequence[str]) -> list[str]:
         """The columns that are not dropped; an error if one that is to be is not there."""
+        names = without_index(names)
         check_names(names)
         for name in self.drop:
             if name not in names and not self.fitted:
