@@ -195,6 +195,17 @@ def test_scores_of_tables_and_of_labels_that_are_not_known():
         clf.score()
 
 
+def test_a_model_that_there_was_no_time_for_is_said(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(classifier, "CLOCK_SHARE", 0.0)
+        clf = PDClassifier(model="gat", minutes=0.05).fit(graph())
+    assert clf.model_ == "logistic"
+    assert "There was no time to train gat; this is logistic regression." in clf.notes_
+    alone = PDClassifier(model="gat", minutes=0.05).fit(graph().x.numpy(), graph().y.numpy())
+    assert alone.model_ == "mlp"
+    assert not any("no time to train" in note for note in alone.notes_)
+
+
 def test_networkx_without_features_uses_the_structure():
     g = nx.planted_partition_graph(3, 30, 0.4, 0.02, seed=4)
     for node, attributes in g.nodes(data=True):

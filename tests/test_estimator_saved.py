@@ -41,7 +41,8 @@ def copy(folder, tmp_path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "model", ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "pd-net", "gcn"]
+    "model",
+    ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "pd-net", "gcn", "linkx"],
 )
 def test_every_kind_of_member_comes_back(model, data, tmp_path):
     clf = PDClassifier(model=model, minutes=0.05).fit(data)

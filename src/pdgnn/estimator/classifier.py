@@ -270,11 +270,15 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             problem,
             seconds,
             clock,
-            model=self.model if self.table_.graph.num_edges else without_edges(self.model),
+            model=self._asked_for(),
             seed=self.seed,
             device=_device(self.device),
             cache=cache,
         )
+
+    def _asked_for(self) -> str:
+        """`model`, or what takes its place on a graph without edges."""
+        return self.model if self.table_.graph.num_edges else without_edges(self.model)
 
     def _keep(self, found: Portfolio, one: Round) -> None:
         best = found.best
@@ -291,6 +295,8 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.part_ = np.full(len(self.y_), -1, dtype=np.int8)
         for part, mask in ((0, train), (1, val & ~one.masks[0, 0]), (2, one.held_out)):
             self.part_[mask] = part
+        if self._asked_for() not in ("auto", best.model):
+            self.notes_.append(f"There was no time to train {self.model}; this is {best.name}.")
         if found.stopped == "budget":
             self.notes_.append("The time was over before all that was planned had been tried.")
         if found.stopped == "interrupted":

@@ -142,15 +142,20 @@ def network_name(spec: RunSpec) -> str:
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel:
-    """A network as it was at its best validation step."""
+    """A network as it was at its best validation step, on a graph of `num_nodes`."""
 
     spec: RunSpec
     weights: Mapping[str, Tensor]
     in_channels: int
     num_classes: int
+    num_nodes: int
 
     def predict_proba(self, graph: Graph, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The probability of each class at each node of this or another graph, ``[N, C]``."""
+        """The probability of each class at each node of this or another graph, ``[N, C]``.
+
+        Of another graph this is an error for a model with weights for each node of the fitted one,
+        and of any graph for a model that takes the labels of training nodes as an input.
+        """
         return probabilities(self._logits(self._module(graph.num_nodes), graph, x))
 
     def attention(
@@ -197,7 +202,15 @@ class NetworkModel:
 
     def _logits(self, module: nn.Module, graph: Graph, x: NDArray[np.float32]) -> Tensor:
         model, features = find_model(self.spec.model), torch.from_numpy(x)
+        if model.labels:
+            raise InputError(
+                f"{self.spec.model} needs the labels of its training nodes to predict, and so "
+                "predicts no other graph; fit another model"
+            )
         inputs = model.prepare(graph, features, self.spec)
+        for name, value in inputs.items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                inputs[name] = value.to(features)  # float32, as in training
         with torch.no_grad():
             found: Tensor = module(
                 compact_features(features) if model.sparse else features, **inputs
@@ -211,6 +224,11 @@ class NetworkModel:
         try:
             module.load_state_dict(dict(self.weights))
         except RuntimeError as e:
+            if num_nodes != self.num_nodes:
+                raise InputError(
+                    f"{self.spec.model} has weights for each of the {self.num_nodes:,} nodes of "
+                    "the fitted graph, and so predicts no other; fit another model"
+                ) from e
             raise InputError(f"the weights do not fit {self.spec.model}; fit the model anew") from e
         return module.eval()
 
@@ -220,6 +238,7 @@ class NetworkModel:
             "spec": self.spec.to_dict(),
             "in_channels": self.in_channels,
             "num_classes": self.num_classes,
+            "num_nodes": self.num_nodes,
         }
         return about, {name: t.numpy() for name, t in self.weights.items()}, {}
 
@@ -230,9 +249,14 @@ class NetworkModel:
         """From :meth:`state`; an error if the weights are not those of such a network."""
         spec = RunSpec.from_dict(about["spec"])
         weights = {name: torch.from_numpy(a.copy()) for name, a in arrays.items()}
-        in_channels = check_whole("in_channels", about["in_channels"])
-        found = cls(spec, weights, in_channels, check_whole("num_classes", about["num_classes"], 2))
-        found._module(num_nodes=1)
+        found = cls(
+            spec,
+            weights,
+            in_channels=check_whole("in_channels", about["in_channels"]),
+            num_classes=check_whole("num_classes", about["num_classes"], 2),
+            num_nodes=check_whole("num_nodes", about.get("num_nodes", 1)),  # not in older files
+        )
+        found._module(found.num_nodes)
         return found
 
 

@@ -310,13 +310,13 @@ class _Work:
         p, spec = self.problem, results[0].spec
         by_split = [[r for r in results if r.spec.split == k] for k in range(p.num_splits)]
         proba = [np.mean([_proba(r) for r in runs], axis=0) for runs in by_split]
-        f, c = p.x.shape[1], p.num_classes
+        shape = p.x.shape[1], p.num_classes, p.graph.num_nodes
         return Member(
             name=network_name(spec),
             model=spec.model,
             settings=network_settings(spec),
             graph=spec.model not in WITHOUT_GRAPH,
-            models=[NetworkModel(r.spec, r.weights or {}, f, c) for g in by_split for r in g],
+            models=[NetworkModel(r.spec, r.weights or {}, *shape) for g in by_split for r in g],
             proba=proba,
             val=p.validation_score(proba),
             seconds=sum(r.seconds for r in results),
