@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from copy import copy as copy_of
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pdgnn import InputError, PDClassifier, datasets
+from pdgnn.estimator.card import model_card
 
 pytestmark = pytest.mark.usefixtures("no_clock")
 GRAPH = "synthetic:num_nodes=200,homophily=0.1,num_classes=3,seed=1"
@@ -86,6 +90,16 @@ def test_nothing_in_it_is_pickled_and_the_card_speaks(folder):
     card = (folder / "README.md").read_text()
     assert "majority class" in card
     assert "labelled" in card
+
+
+def test_a_card_without_an_estimate_has_no_nan(clf):
+    none = replace(clf.estimate_, score=math.nan, low=math.nan, high=math.nan)
+    other = copy_of(clf)
+    other.estimate_ = replace(none, baselines={"MLP": (0.5, math.nan, math.nan)})
+    card = model_card(other)
+    assert "| **not known** |" in card
+    assert "| MLP | 50.00 |" in card
+    assert "nan" not in card
 
 
 def test_all_files_may_be_read_by_the_same_people(folder):
