@@ -114,6 +114,10 @@ def test_predict_takes_a_new_graph_with_the_same_columns(tmp_path):
     run("predict", "model", "--edges", str(tmp_path), "-o", f"{tmp_path}/folder.csv")
     assert len(read(f"{tmp_path}/folder.csv")) == 20
     text = Path(names["nodes.csv"]).read_text()
+    Path(names["nodes.csv"]).write_text(text.replace(",u\n", ",U\n"))
+    said = run(*words, "-o", f"{tmp_path}/other.csv").stderr
+    assert "column 'kind': 7 nodes have a category unknown to the model" in said
+    assert "unknown" not in run(*words[:2], "-o", f"{tmp_path}/fitted.csv").stderr
     Path(names["nodes.csv"]).write_text(text.replace("size", "length"))
     refused(*words, "-o", "new.csv", message="column 'size' is missing")
     Path(names["nodes.csv"]).write_text(text.replace("kind", "sort"))

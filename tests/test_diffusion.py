@@ -263,7 +263,7 @@ class TestDiffusionFeatures:
 
     def test_what_is_refused(self):
         g = Graph.from_edge_index([[0, 0], [1, 2]])
-        with pytest.raises(InputError, match="X has 4 rows and the graph 3 nodes; give one row"):
+        with pytest.raises(InputError, match="the graph has 3 nodes, and there are 4 rows"):
             DiffusionFeatures().fit(table(4), graph=g)
         with pytest.raises(InputError, match="labels=True needs y"):
             DiffusionFeatures(labels=True).fit(table(3), graph=g)

@@ -111,6 +111,22 @@ def test_few_labels_are_each_estimated_once_by_models_without_them():
     assert "Fewer than" in clf.estimate_.how
 
 
+def test_labelled_nodes_that_there_was_no_time_to_hold_out_are_said(monkeypatch):
+    real, rounds = classifier.fit_portfolio, []
+
+    def stopped_in_the_second(problem, seconds, clock, **options):
+        rounds.append(problem)
+        found = real(problem, seconds, clock, **options)
+        clock.stopped = len(rounds) == 2  # the model that is kept, and one part held out
+        return found
+
+    monkeypatch.setattr(classifier, "fit_portfolio", stopped_in_the_second)
+    clf = PDClassifier(model="logistic", minutes=0.1).fit(unsplit(graph(), labelled=60))
+    assert clf.estimate_.n == 12
+    assert "12 of 60 labelled nodes" in clf.estimate_.how
+    assert "There was no time to hold out every labelled node once." in clf.notes_
+
+
 @pytest.mark.parametrize("labelled", [60, None])
 def test_held_out_labels_are_not_even_there(labelled, monkeypatch):
     seen = []
@@ -157,6 +173,39 @@ def test_strings_and_frames():
         clf.predict(nodes=nodes.drop(columns="f1"), edges=edges)
 
 
+def test_scores_of_tables_and_of_labels_that_are_not_known():
+    data = graph()
+    nodes = pd.DataFrame(data.x.numpy(), columns=["p", "q"])
+    nodes["label"] = np.array(["red", "green", "blue"])[data.y.numpy()]
+    edges = data.edge_index
+    clf = PDClassifier(model="pd-logistic", minutes=0.05).fit(nodes=nodes, edges=edges)
+    found = clf.score(nodes=nodes, edges=edges)
+    assert found == pytest.approx((clf.predict() == nodes["label"]).mean())
+    some = nodes.assign(label=nodes["label"].where(nodes.index < 40))
+    assert clf.score(nodes=some, edges=edges) == pytest.approx(
+        (clf.predict() == nodes["label"])[:40].mean()
+    )
+    new = nodes.assign(label=nodes["label"].replace({"red": "pink"}))
+    with pytest.raises(InputError, match="the model has no class 'pink'; empty such labels"):
+        clf.score(nodes=new, edges=edges)
+    for empty in (nodes.assign(label=None), nodes.drop(columns="label")):
+        with pytest.raises(InputError, match="there are no labels to score against"):
+            clf.score(nodes=empty, edges=edges)
+    with pytest.raises(InputError, match="there is no graph"):
+        clf.score()
+
+
+def test_a_model_that_there_was_no_time_for_is_said(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(classifier, "CLOCK_SHARE", 0.0)
+        clf = PDClassifier(model="gat", minutes=0.05).fit(graph())
+    assert clf.model_ == "logistic"
+    assert "There was no time to train gat; this is logistic regression." in clf.notes_
+    alone = PDClassifier(model="gat", minutes=0.05).fit(graph().x.numpy(), graph().y.numpy())
+    assert alone.model_ == "mlp"
+    assert not any("no time to train" in note for note in alone.notes_)
+
+
 def test_networkx_without_features_uses_the_structure():
     g = nx.planted_partition_graph(3, 30, 0.4, 0.02, seed=4)
     for node, attributes in g.nodes(data=True):
@@ -201,6 +250,8 @@ def test_where_the_graph_tells_nothing_it_says_so():
         ({"metric": "f7"}, "metric"),
         ({"class_weight": "heavy"}, "class_weight"),
         ({"class_weight": {0: -1.0}}, "class_weight"),
+        ({"class_weight": {0: 2.0, "1": 3.0}}, "class_weight names '1', and the classes are 0, 1"),
+        ({"class_weight": {0: 0, 1: 0, 2: 0}}, "class_weight is 0 for every class"),
         ({"impute": "mean"}, "impute"),
         ({"seed": -1}, "seed"),
     ],

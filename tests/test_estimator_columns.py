@@ -138,6 +138,11 @@ def test_text_is_refused_by_name():
     for values, count in ((names, "200"), ([n[:9] for n in names] * 2, "100"), (names[:3], "3")):
         with pytest.raises(InputError, match=f"'name' is text with {count} different values"):
             ColumnEncoder().fit(pa.table({"name": values}))
+    mixed = [*map(str, range(70)), "unknown", "?"]
+    with pytest.raises(InputError, match="'name' holds numbers and text such as 'unknown' and 1 m"):
+        ColumnEncoder().fit(pa.table({"name": mixed}))
+    with pytest.raises(InputError, match="'name' is text with 70 different"):  # codes
+        ColumnEncoder().fit(pa.table({"name": [f"{i:03}" for i in range(70)]}))
     ColumnEncoder().fit(pa.table({"name": names[:50] * 2}))
     ColumnEncoder().fit(pa.table({"name": ["a", "b"]}))
 

@@ -35,7 +35,8 @@ def task() -> Task:
 def trained(task: Task, **changed) -> tuple[NetworkModel, torch.Tensor]:
     spec = RunSpec(dataset="graph", model="pd-gat-sep", width=16, depth=2, lr=0.01, steps=8)
     result = train([replace(spec, **changed)], tasks={"graph": task}, keep=("logits", "weights"))[0]
-    return NetworkModel(result.spec, result.weights, task.x.shape[1], 2), result.logits
+    size = task.x.shape[1], 2, task.graph.num_nodes
+    return NetworkModel(result.spec, result.weights, *size), result.logits
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,10 @@ def trained(task: Task, **changed) -> tuple[NetworkModel, torch.Tensor]:
         {"model": "pd-gat-sep", "gamma": 0.4, "rewired": True},
         {"model": "pd-net", "alpha": 0.0, "options": {"rounds": 3, "inject": True}},
         {"model": "pd-net", "options": {"learned": True, "running": True}},
+        {"model": "fagcn"},
+        {"model": "gpr-gnn"},
+        {"model": "linkx"},
+        {"model": "glognn"},
     ],
 )
 def test_the_probabilities_are_those_of_training(task, changed):
@@ -57,6 +62,19 @@ def test_the_probabilities_are_those_of_training(task, changed):
     np.testing.assert_array_equal(found, probabilities(logits))
     back = NetworkModel.from_state(*model.state())
     np.testing.assert_array_equal(back.predict_proba(task.graph, task.x.numpy()), found)
+
+
+def test_what_cannot_predict_another_graph_says_so(task):
+    other = Task.open("minesweeper-generated:size=5,seed=3")
+    model, _ = trained(task, model="linkx")
+    with pytest.raises(InputError, match="linkx has weights for each of the 81 nodes"):
+        model.predict_proba(other.graph, other.x.numpy())
+    model, _ = trained(task, model="cpgnn")
+    with pytest.raises(InputError, match="cpgnn needs the labels of its training nodes"):
+        model.predict_proba(task.graph, task.x.numpy())
+    about, *rest = trained(task)[0].state()
+    del about["num_nodes"]  # as in models that were saved before it was there
+    NetworkModel.from_state(about, *rest).predict_proba(other.graph, other.x.numpy())
 
 
 def test_running_statistics_are_kept_for_another_graph(task):

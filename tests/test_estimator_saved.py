@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from copy import copy as copy_of
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pdgnn import InputError, PDClassifier, datasets
+from pdgnn.estimator.card import model_card
 
 pytestmark = pytest.mark.usefixtures("no_clock")
 GRAPH = "synthetic:num_nodes=200,homophily=0.1,num_classes=3,seed=1"
@@ -41,7 +45,8 @@ def copy(folder, tmp_path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "model", ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "pd-net", "gcn"]
+    "model",
+    ["logistic", "pd-logistic", "pd-trees", "trees", "pd-gat-sep", "pd-net", "gcn", "linkx"],
 )
 def test_every_kind_of_member_comes_back(model, data, tmp_path):
     clf = PDClassifier(model=model, minutes=0.05).fit(data)
@@ -85,6 +90,20 @@ def test_nothing_in_it_is_pickled_and_the_card_speaks(folder):
     card = (folder / "README.md").read_text()
     assert "majority class" in card
     assert "labelled" in card
+
+
+def test_a_card_without_an_estimate_has_no_nan(clf):
+    none = replace(clf.estimate_, score=math.nan, low=math.nan, high=math.nan)
+    other = copy_of(clf)
+    other.estimate_ = replace(none, baselines={"MLP": (0.5, math.nan, math.nan)})
+    card = model_card(other)
+    assert "| **not known** |" in card
+    assert "| MLP | 50.00 |" in card
+    assert "nan" not in card
+
+
+def test_all_files_may_be_read_by_the_same_people(folder):
+    assert len({file.stat().st_mode for file in folder.iterdir()}) == 1
 
 
 def test_a_folder_is_not_overwritten_by_accident(clf, copy, tmp_path):
@@ -159,7 +178,7 @@ def test_a_changed_config_is_refused(copy, change, said):
 def test_files_that_are_no_model_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"no config\.json"):
         PDClassifier.load(tmp_path)
-    with pytest.raises(InputError, match=r"no config\.json"):
+    with pytest.raises(InputError, match=r"nowhere: there is no such folder"):
         PDClassifier.load(tmp_path / "nowhere")
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="damaged"):

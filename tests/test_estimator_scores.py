@@ -72,3 +72,5 @@ def test_no_nodes_at_all_is_no_number():
     e = estimate(nothing, np.zeros(0, np.int64), "accuracy", {}, majority=0, how="", seed=0)
     assert np.isnan([e.score, e.low, e.high]).all()
     assert not e.helps
+    assert "nan" not in e.sentence
+    assert "is not known" in e.sentence

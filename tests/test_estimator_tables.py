@@ -217,7 +217,7 @@ def test_frames_that_are_refused():
     )
     refused("there are no edges", nodes=FRAME, edges=PAIRS.head(0), label="role", fitted=True)
     refused(
-        "the graph has 5 nodes|edges has 5 nodes, and there are 4 rows",
+        "the graph has 5 nodes, and there are 4 rows",
         nodes=FRAME,
         edges=sp.eye_array(5).tocsr(),
         label="role",
@@ -225,6 +225,15 @@ def test_frames_that_are_refused():
     )
     dated = FRAME.assign(when=pd.Timestamp("2020-01-01"))
     refused("column 'when' holds timestamp", nodes=dated, edges=PAIRS, label="role")
+
+
+def test_a_file_and_a_table_are_refused_together(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,role\na,x\nb,x\nc,y\nd,y\n")
+    file, said = tmp_path / "nodes.csv", "of nodes and edges one is a file; give two files, or two"
+    refused(said, nodes=file, edges=PAIRS, label="role")
+    refused(said, nodes=file, edges=EDGES, label="role")
+    refused(said, nodes=FRAME, edges=str(file), label="role")
+    refused(said, str(file), nodes=FRAME, label="role")
 
 
 def test_paths(tmp_path):
@@ -304,8 +313,9 @@ def test_labels_of_arrays(y, labels):
     ],
 )
 def test_arrays_are_refused_in_scikit_learns_words(x, y, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message) as error:
         as_node_table(x, y)
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_sparse_features_are_taken_as_they_are():
@@ -319,7 +329,7 @@ def test_nan_is_left_to_the_encoder():
 
 def test_edges_that_do_not_fit():
     y = [0, 1, 0, 1]
-    refused("edges has 3 nodes, and there are 4 rows", X, y, edges=sp.eye_array(3).tocsr())
+    refused("the graph has 3 nodes, and there are 4 rows", X, y, edges=sp.eye_array(3).tocsr())
     refused("node 4 does not exist: num_nodes is 4", X, y, edges=[[0], [4]])
     refused("expected .2, E.", X, y, edges=[0, 1])
     refused("edges is part of the data", PATH, y, edges=EDGES)

@@ -234,6 +234,7 @@ def test_labels_of_parquet(column, labels):
         (NODES.replace("age,", "ID,"), "columns 'id', 'ID' could all be meant"),
         (NODES.replace("age,", ","), "a column has no name"),
         (NODES.replace("role", "part"), "there is no column 'role'; columns are"),
+        (NODES.replace("role", "roles"), "no column 'role'; did you mean 'roles'. columns are"),
         ("id,role\n", "only the names of columns"),
         ("id,role,split\na,x,train\nb,x,tset\nc,y,val\n", "split is 'tset' in row 2; it may be"),
         ("id,role,split\na,x,val\nb,x,val\nc,y,test\n", "no node of the split's train part has a"),

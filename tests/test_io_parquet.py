@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from filing import PNG, edges, named_edges, parquet, read, refused
+from pdgnn.estimator.tables import as_node_table
+from pdgnn.io.nodes import read_nodes
 
 
 @pytest.mark.parametrize(
@@ -74,3 +77,17 @@ def test_parquet_columns_of_the_same_name_are_refused(tmp_path):
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_arrays([pa.array([0]), pa.array([1])], names=["a", "a"]), buffer)
     refused(tmp_path, "a.parquet", buffer.getvalue(), "two columns have the same name")
+
+
+def test_the_nameless_index_of_pandas_is_left_out(tmp_path):
+    nodes = pd.DataFrame({"id": list("abcd"), "age": [1.0, 2, 3, 4], "label": list("xyxy")})
+    edges = pd.DataFrame({"source": list("abcd"), "target": list("bcda")})
+    shuffled = [3, 1, 0, 2]
+    nodes.iloc[shuffled].to_parquet(tmp_path / "nodes.parquet")
+    edges.iloc[shuffled].to_parquet(tmp_path / "edges.parquet")
+    assert "__index_level_0__" in pq.read_schema(tmp_path / "nodes.parquet").names
+    table = read_nodes(tmp_path)
+    assert table.features.column_names == ["age"]
+    assert table.graph.num_edges == 4
+    given = [pq.read_table(tmp_path / f"{name}.parquet") for name in ("nodes", "edges")]
+    assert as_node_table(nodes=given[0], edges=given[1]).features.column_names == ["age"]

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import csv as arrow_csv
 
 from filing import HTML, PNG, edges, named_edges, read, refused
+from pdgnn.io.text import named_rows
 
 
 @pytest.mark.parametrize(
@@ -193,3 +195,32 @@ def test_any_names_survive_the_way_through_a_file(tmp_path, pairs, suffix):
     assert named_edges(raw) == [(f"x{u}", f"x{v}") for u, v in pairs]
     appeared = list(dict.fromkeys(f"x{name}" for pair in pairs for name in pair))
     assert raw.node_ids.tolist() == appeared
+
+
+def test_values_of_several_lines_may_be_anywhere_in_a_large_file(tmp_path):
+    words = "word " * 40
+    rows = [f'p{i},"{words}\n# second\n% third, line",{i}' for i in range(20_000)]
+    path = tmp_path / "nodes.csv"
+    path.write_text("\n".join(["id,bio,x", *rows]))
+    assert path.stat().st_size > 1 << 22  # more than one block is parsed
+    table = named_rows(path, 10**9)
+    assert table.column("x").to_pylist() == [str(i) for i in range(20_000)]
+    assert set(table.column("bio").to_pylist()) == {f"{words}\n# second\n% third, line"}
+
+
+def test_a_comment_after_a_value_of_several_lines_is_still_refused(tmp_path):
+    content = 'source,target\n"a\n#1",b\n# and more\nc,d\n'
+    refused(tmp_path, "a.csv", content, "line 4 is a comment amid the rows")
+
+
+def test_rows_are_parsed_on_one_thread(tmp_path, monkeypatch):
+    # Others may still run after an error, and abort the process when it ends.
+    given, parse = [], arrow_csv.read_csv
+
+    def noted(*args, read_options, **options):
+        given.append(read_options.use_threads)
+        return parse(*args, read_options=read_options, **options)
+
+    monkeypatch.setattr(arrow_csv, "read_csv", noted)
+    refused(tmp_path, "a.csv", "0,1\n2,3,4\n", "row '2,3,4' has 3 columns")
+    assert given == [False]

@@ -323,8 +323,7 @@ def test_edges_keep_both_layouts():
         span = slice(int(edges.t_rowptr[j]), int(edges.t_rowptr[j + 1]))
         assert (edges.col[edges.t_slot[span].long()] == j).all()
         assert torch.equal(edges.row[edges.t_slot[span].long()], edges.t_row[span])
-    values = torch.arange(5.0)
-    assert torch.equal(edges.unsorted(edges.sorted(values)), values)
+    assert torch.equal(edges.sorted(torch.arange(5)), edges.order)
     assert torch.equal(index[1][edges.order].int(), edges.row)
 
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from fitted import BREAKS, HOSTILE, fitted
+from fitted import BREAKS, HOSTILE, Estimate, fitted
 from pdgnn import Graph, diffusion_matrix, homophily, rewire
 from pdgnn.report import fitted_map
 from pdgnn.report.fitted import fitted_page
@@ -86,12 +86,13 @@ def test_what_users_wrote_is_escaped(page, clf):
     assert ids[:2] == [HOSTILE, BREAKS.replace("\u2028", " ")]
     assert page.data["classes"][0] == "<b>0</b>"
     assert page.written.isascii()
-    fitted_page(clf, title="\ud800 & lone").encode()
+    other = fitted(nodes=60)
+    other.table_.name = "\ud800 & lone"
+    fitted_page(other).encode()
 
 
-def test_the_title_is_the_tables_name_or_the_one_given(clf):
-    assert "<h1>people &amp; groups &lt;script&gt;" in fitted_page(clf)
-    assert "<h1>mine</h1>" in fitted_page(clf, title="mine")
+def test_the_title_is_the_tables_name(page):
+    assert "<h1>people &amp; groups &lt;script&gt;" in page.html
 
 
 def test_the_same_classifier_gives_the_same_page():
@@ -107,6 +108,26 @@ def test_the_estimate_stands_beside_what_knows_no_graph(page, clf):
     other = fitted(nodes=60)
     other.estimate_.helps, other.estimate_.sentence = False, "The graph does not help: so"
     assert "The graph does not help" in Page(fitted_page(other)).text["estimate"]
+
+
+def test_remarks_are_on_the_page(page):
+    assert "Classes are unbalanced: 9 nodes are <b>0</b>." in page.text["estimate"]
+    assert "Remarks" not in fitted_page(fitted(nodes=60, hostile=False))
+
+
+def test_no_estimate_is_no_number():
+    clf = fitted(nodes=60, honest=False)
+    none = float("nan")
+    clf.estimate_ = Estimate(score=none, low=none, high=none, baselines={})
+    page = fitted_page(clf)
+    assert "how good it is, is not known" in page
+    assert "nan" not in Page(page).text["estimate"]
+
+
+def test_no_scale_goes_beyond_all():
+    rows = interval_rows({"this model": (0.99, 0.62, 1.0)}, "this model")
+    assert "<span>60 %</span><span>100 %</span>" in rows
+    assert "110 %" not in line_chart([(0, 0.5), (1, 1.0)], name="γ", score="s", chosen=None)
 
 
 def test_the_graph_in_numbers_and_words(page, clf):
@@ -125,8 +146,8 @@ def test_the_leaderboard_is_by_validation_and_marks_the_choice(page):
     order = [said.index(name) for name in ("PD-GAT-sep, rewired", "PD-GCN", "pd-trees", "SAGE")]
     assert order == sorted(order)
     assert "γ 0.3" in said
-    assert "scopes (0, 1) and (1, 1), 4 hops" in said
-    assert "diverged––" in said.replace(" ", "")
+    assert "(α, γ) (0, 1) (1, 1), hops 4" in said
+    assert "diverged–1.5" in said.replace(" ", "")
     assert page.html.count("<tr class=chosen><th scope=row>PD-GAT-sep, rewired</th>") == 1
 
 
@@ -188,8 +209,9 @@ def test_at_gamma_0_neighbours_are_there_but_have_no_weight():
 
 
 def test_a_model_without_a_scope_says_what_the_weights_are():
-    found = Page(fitted_page(fitted(nodes=80, rewired=False, gamma=None, alpha=None)))
-    assert "the best model has no scope of its own" in found.text["map"]
+    found = Page(fitted_page(fitted(nodes=80, rewired=False, gamma=1.0, alpha=1.0, scoped=False)))
+    assert "the model has no scope of its own" in found.text["map"]
+    assert "The ring is γ = 1, α = 1: the best; the model has no scope" in found.text["dial"]
     assert found.data["map"]["gammas"][found.data["map"]["chosen"]] == 1.0
 
 

@@ -153,7 +153,7 @@ def test_nodes_are_listed_with_the_neighbours_they_name():
     proba = np.eye(3)[[0, 1, 2, 0, 1]] * 0.4 + 0.2
     honest = np.full((5, 3), np.nan)
     honest[1] = 0.1, 0.2, 0.7
-    data, order = node_data(
+    data = node_data(
         ids=np.array(["a", "b\n", "c", 3, "e"], dtype=object),
         y=np.array([0, -1, 2, 0, 1]),
         part=np.array([0, -1, 1, 2, 0], dtype=np.int8),
@@ -162,7 +162,6 @@ def test_nodes_are_listed_with_the_neighbours_they_name():
         lists=lists,
         nodes=np.array([1, 2]),
     )
-    assert order.tolist() == [1, 2, 4]
     assert data["id"] == ["b ", "c", "e"]
     assert data["near"] == [[2, 7000, -1 - 1, 3000], []]
     assert (data["label"], data["guess"]) == ([-1, 2, 1], [1, 2, 1])

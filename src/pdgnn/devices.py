@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
 
@@ -64,17 +64,13 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
     The two kinds take turns, and the waiting ones spin on the cores that the others need.
     """
-    controller = _blas()
-    if controller is None:
-        return nullcontext()
-    limited: AbstractContextManager[object] = controller.limit(limits=1, user_api="blas")
+    limited: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
     return limited
 
 
 @cache
 def _blas() -> Any:
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
+    """The thread pools of this process, which take milliseconds to find."""
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()

@@ -1,8 +1,8 @@
 """Diffused features: [z, P z, P² z, …] for several scopes (α, γ), for any tabular learner.
 
 P^(α,γ) is the diffusion matrix of :mod:`pdgnn.laplacian`. At (1, 1), P z is the mean over a node's
-neighbours; at (0, 1) a node sums what its neighbours hand out in equal parts, and so feels its own
-degree. The two side by side tell a learner without a graph what the graph knows.
+neighbours. At (0, 1), each neighbour's value is divided by the neighbour's degree and a node gets
+the sum, which tends to grow with its own degree.
 
 >>> g = Graph.from_edge_index([[0, 0], [1, 2]])
 >>> diffused(g, [[1.0], [2.0], [4.0]], scopes=((1, 1),), hops=2).tolist()
@@ -151,26 +151,25 @@ def node_inputs(
     return _beside([z, np.log1p(graph.degree)[:, None].astype(x.dtype)]) if degree else z
 
 
-def to_graph(edges: Any, num_nodes: int, node_ids: NDArray[Any] | None = None) -> Graph:
-    """A :class:`Graph` from one, a SciPy matrix, an edge_index, or None: no edges.
+def as_graph(graph: Any, num_nodes: int, node_ids: NDArray[Any] | None = None) -> Graph:
+    """A :class:`Graph` of `num_nodes` from what a user calls one.
 
-    An edge_index is that of a graph of `num_nodes`, called `node_ids`; others have their own.
+    That is a Graph, a PyG `Data`, a SciPy adjacency matrix, an edge_index between nodes called
+    `node_ids`, or None, for no edges.
     """
-    if isinstance(edges, Graph):
-        return edges
-    if sp.issparse(edges):
-        return Graph.from_scipy(edges)
-    edges = np.zeros((2, 0), dtype=np.int64) if edges is None else edges
-    return Graph.from_edge_index(edges, num_nodes, node_ids=node_ids)
-
-
-def as_graph(graph: Any, num_nodes: int) -> Graph:
-    """A :class:`Graph` of so many nodes from one, a PyG `Data`, a SciPy matrix or an edge_index."""
-    g = Graph.from_data(graph) if isinstance(graph, Data) else to_graph(graph, num_nodes)
+    if isinstance(graph, Graph):
+        g = graph
+    elif isinstance(graph, Data):
+        g = Graph.from_data(graph)
+    elif sp.issparse(graph):
+        g = Graph.from_scipy(graph)
+    else:
+        edges = [[], []] if graph is None else graph
+        g = Graph.from_edge_index(edges, num_nodes, node_ids=node_ids)
     if g.num_nodes != num_nodes:
         raise InputError(
-            f"X has {num_nodes} rows and the graph {g.num_nodes} nodes; give one row for each "
-            "node, in their order"
+            f"the graph has {g.num_nodes:,} nodes, and there are {num_nodes:,} rows; give one row "
+            "for each node, in their order"
         )
     return g
 
@@ -248,7 +247,7 @@ class DiffusionFeatures(TransformerMixin, BaseEstimator, BaseTransform):  # type
         if graph is not None:
             g = as_graph(graph, X.shape[0])
         elif self.graph_ is None:
-            g = to_graph(None, X.shape[0])
+            g = as_graph(None, X.shape[0])
         elif self.graph_.num_nodes == X.shape[0]:
             g = self.graph_
         else:

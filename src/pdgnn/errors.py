@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, RecursionError)
-"""What reading a file raises that is not what was written."""
+"""Exceptions that reading a damaged file may raise."""
 
 
 class PdgnnError(Exception):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -107,7 +106,9 @@ def fit_command(
 
         limit = max_bytes_of(max_gb)
         check_model_folder(output, force=force)
-        with _searching(f"reading {nodes or edges}") as progress:
+        reading = f"reading {nodes or edges}"
+        watched = sys.stderr.isatty()
+        with working(reading) if watched else nullcontext(now_and_then()) as progress:
             table = read_nodes(
                 edges,
                 nodes,
@@ -136,13 +137,3 @@ def fit_command(
             classifier.save(output, force=force)
         show(fitted_text(classifier))
         tell(f"the model is in {output}, and the page that says why is {output / 'report.html'}")
-
-
-@contextmanager
-def _searching(first: str) -> Iterator[Callable[[str], None]]:
-    """What to call with a line of progress: it changes a status, or is printed now and then."""
-    if sys.stderr.isatty():
-        with working(first) as now:
-            yield now
-        return
-    yield now_and_then()

@@ -84,4 +84,8 @@ def predict_command(
             now("predicting")
             found = predicted_nodes(classifier, table, everyone=everyone)
             write_predictions(output, *found)
+        unseen = {} if classifier.encoder_ is None else classifier.encoder_.unseen_
+        for name, count in unseen.items():
+            if count:
+                tell(f"column {name!r}: {count:,} nodes have a category unknown to the model")
         tell(f"{len(found[0]):,} predictions are in {output}")

@@ -1,4 +1,4 @@
-"""Raw data files: where they lie, fetched where they are missing, verified before they are used.
+"""Raw data files: their folder, their download, and their checksums.
 
 A file is verified by its SHA-256 where :mod:`pdgnn.datasets.checksums` has it; one that it does not
 have is read with a warning that says so, and never unpickled.

@@ -25,7 +25,7 @@ HETEROPHILOUS = "https://github.com/yandex-research/heterophilous-graphs/raw/mai
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """A dataset: its published statistics, and how to come by it.
+    """A dataset: its published statistics, and how it is loaded.
 
     A real graph has `files` under the folder `folder` of the data root, and
     ``loader(info, contents)`` reads them. A generated one has none, and ``loader(**options)`` makes

@@ -1,4 +1,4 @@
-"""Synthetic graphs of any homophily (Appendix C.2): the dial on which γ is read.
+"""Synthetic graphs of any homophily (Appendix C.2), of the paper's experiment on γ.
 
 Nodes arrive one by one and are joined to older ones with the chance p_ij ∝ d_j · μ where the
 classes agree and p_ij ∝ d_j · (1 − μ) · w_d(z_i, z_j) where they do not. d(z, c) is the distance of

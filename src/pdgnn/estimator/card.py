@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,6 +72,10 @@ some of its nodes are labelled. Probabilities are not calibrated beyond what tra
 
 
 def _percent(score: float, low: float, high: float) -> str:
+    if math.isnan(score):
+        return "not known"
+    if math.isnan(low):
+        return f"{100 * score:.2f}"
     return f"{100 * score:.2f} ({100 * low:.2f} to {100 * high:.2f})"
 
 

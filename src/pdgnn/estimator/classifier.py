@@ -13,15 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pdgnn.errors import InputError, check_number, check_whole
+from pdgnn.estimator.class_weights import class_weights
 from pdgnn.estimator.columns import ColumnEncoder, structural_features
 from pdgnn.estimator.honest import honest_estimate
 from pdgnn.estimator.members import Clock, Member, Problem, best_first, mean_proba
 from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.portfolio import Portfolio, check_choice, fit_portfolio, without_edges
+from pdgnn.estimator.remarks import data_remarks
 from pdgnn.estimator.scores import score
 from pdgnn.estimator.splits import Round, rounds
 from pdgnn.estimator.tables import as_node_table
 from pdgnn.estimator.tabular import FeatureCache
+from pdgnn.io.kinds import shown
 from pdgnn.io.nodes import NodeTable
 from pdgnn.training.metrics import check_metric
 from pdgnn.training.task import RANKED, usual_metric
@@ -32,8 +35,6 @@ FINAL_SHARE = 0.4
 """Of the time, what the model that is kept gets where labels are few; the estimate has the rest."""
 CLOCK_SHARE = 0.9
 """Of the time, after which training ends; the rest is for what comes after it."""
-IMBALANCE = 10
-"""How many times larger than the smallest the largest class is before it is worth a remark."""
 
 
 class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -138,15 +139,25 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.proba_.copy()
         return self._proba_of(self._table_like_fitted(data, **given))
 
-    def score(self, data: Any, y: Any = None, **given: Any) -> float:
-        """The metric on the labelled nodes of another graph."""
+    def score(self, data: Any = None, y: Any = None, **given: Any) -> float:
+        """The metric on the labelled nodes of another graph, given as for `fit`.
+
+        A label that no node of the fitted graph had is an error, as nothing can predict it.
+        """
         check_is_fitted(self)
         table = self._table_like_fitted(data, y, **given)
-        if table.labels is None:
+        labels = np.array([]) if table.labels is None else table.labels
+        known = {label for label in labels if label is not None}
+        if not known:
             raise InputError("there are no labels to score against; give y, or label=")
-        proba, codes = self._proba_of(table), self._codes(table.labels)
-        known = codes >= 0
-        return score(proba[known], codes[known], self.metric_)
+        if new := known - set(self.classes_.tolist()):
+            raise InputError(
+                f"the model has no class {shown(sorted(new, key=str))}; "
+                "empty such labels to score the other nodes"
+            )
+        codes = self._codes(labels)
+        scored = codes >= 0
+        return score(self._proba_of(table)[scored], codes[scored], self.metric_)
 
     def _table_like_fitted(self, data: Any, y: Any = None, **given: Any) -> NodeTable:
         """Another graph, in which columns are called and dropped as they were in `fit`."""
@@ -197,29 +208,23 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         known = [label for label in table.labels if label is not None]
         self.classes_ = _sorted_classes(known)
         self.y_ = self._codes(table.labels)
-        self.notes_: list[str] = []
         self.table_ = table
         self.ids_, self.dropped_ = table.ids, table.dropped
         self.id_name_, self.label_name_ = table.id_name, table.label_name
         self.encoder_: ColumnEncoder | None = None
         if table.features is None:
             self.x_ = structural_features(table.graph)
-            self.notes_.append(
-                "The nodes have no features: their degree and the first eigenvectors are used."
-            )
         else:
             self.encoder_ = ColumnEncoder().fit(table.features, impute=self.impute)
             self.x_ = self.encoder_.transform(table.features)
-        if not table.graph.num_edges:
-            self.notes_.append("There are no edges: nodes are classified by their features alone.")
         self.n_features_in_ = self.x_.shape[1]
-        counts = np.bincount(self.y_[self.y_ >= 0], minlength=len(self.classes_))
-        if counts.max() > IMBALANCE * counts.min() and self.class_weight is None:
-            few, many = (self.classes_[i] for i in (counts.argmin(), counts.argmax()))
-            self.notes_.append(
-                f"Classes are unbalanced: {counts.max():,} nodes are {many!s} and "
-                f"{counts.min():,} {few!s}; class_weight='balanced' makes them count the same."
-            )
+        self.notes_ = data_remarks(
+            table.graph,
+            self.encoder_,
+            self.classes_.tolist(),
+            np.bincount(self.y_[self.y_ >= 0], minlength=len(self.classes_)),
+            weighted=self.class_weight is not None,
+        )
         self.metric_ = self.metric or usual_metric(len(self.classes_))
 
     def _codes(self, labels: NDArray[np.object_]) -> NDArray[np.int64]:
@@ -237,8 +242,9 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if found and clock.over():
                 break
             found.append((one, self._choose(one, share * seconds, clock, cache)))
-        kept = found[0][1]
-        self._keep(kept, last)
+        self._keep(found[0][1], last)
+        if len(found) < len(plan):
+            self.notes_.append("There was no time to hold out every labelled node once.")
         self.honest_, self.estimate_ = honest_estimate(
             found,
             self.y_,
@@ -250,6 +256,7 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _choose(self, one: Round, seconds: float, clock: Clock, cache: FeatureCache) -> Portfolio:
         metric = self.metric_ if _all_classes(self.y_, one.masks, self.metric_) else "accuracy"
+        train = self.y_[one.masks[:, 0].any(axis=0)]
         problem = Problem(
             self.table_.graph,
             self.x_,
@@ -257,31 +264,21 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             len(self.classes_),
             metric,
             one.masks,
-            self._class_weight(one),
+            class_weights(self.class_weight, self.classes_.tolist(), train),
         )
         return fit_portfolio(
             problem,
             seconds,
             clock,
-            model=self.model if self.table_.graph.num_edges else without_edges(self.model),
+            model=self._asked_for(),
             seed=self.seed,
             device=_device(self.device),
             cache=cache,
         )
 
-    def _class_weight(self, one: Round) -> NDArray[np.float64] | None:
-        """What a node of each class counts ``[C]``; ``"balanced"``: n / (C · n_c) of n nodes."""
-        given = self.class_weight
-        if given is None:
-            return None
-        if isinstance(given, Mapping):
-            found = [check_number("class_weight", given.get(c, 1)) for c in self.classes_.tolist()]
-            return np.array(found, dtype=np.float64)
-        if given != "balanced":
-            raise InputError(f"class_weight is 'balanced' or a dict, not {given!r}")
-        train = self.y_[one.masks[:, 0].any(axis=0)]
-        counts = np.bincount(train, minlength=len(self.classes_))
-        return len(train) / (len(counts) * np.maximum(counts, 1))
+    def _asked_for(self) -> str:
+        """`model`, or what takes its place on a graph without edges."""
+        return self.model if self.table_.graph.num_edges else without_edges(self.model)
 
     def _keep(self, found: Portfolio, one: Round) -> None:
         best = found.best
@@ -298,6 +295,8 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.part_ = np.full(len(self.y_), -1, dtype=np.int8)
         for part, mask in ((0, train), (1, val & ~one.masks[0, 0]), (2, one.held_out)):
             self.part_[mask] = part
+        if self._asked_for() not in ("auto", best.model):
+            self.notes_.append(f"There was no time to train {self.model}; this is {best.name}.")
         if found.stopped == "budget":
             self.notes_.append("The time was over before all that was planned had been tried.")
         if found.stopped == "interrupted":
@@ -313,14 +312,23 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _describe(self, scope: tuple[float, float]) -> None:
         """alpha_, gamma_, depth_ and rewired_ from the best member that has them."""
-        with_graph = [m for m in best_first(self.members_) if m.graph]
-        scoped = next((m for m in with_graph if "gamma" in m.settings), None)
-        self.alpha_, self.gamma_ = scope
-        if scoped is not None:
-            self.alpha_, self.gamma_ = scoped.settings["alpha"], scoped.settings["gamma"]
-        first = with_graph[0].settings if with_graph else {}
+        scoped = self._scoped_member()
+        found = {"alpha": scope[0], "gamma": scope[1]} if scoped is None else scoped.settings
+        self.alpha_, self.gamma_ = found["alpha"], found["gamma"]
+        with_graph = [m.settings for m in best_first(self.members_) if m.graph]
+        first = with_graph[0] if with_graph else {}
         self.depth_ = int(first.get("depth", first.get("hops", 0)))
         self.rewired_ = any(bool(m.settings.get("rewired")) for m in self.members_)
+
+    def _scoped_member(self) -> Member | None:
+        """The best network in it that has a scope."""
+        members = best_first(self.members_)
+        return next((m for m in members if m.graph and "gamma" in m.settings), None)
+
+    @property
+    def has_scope_(self) -> bool:
+        """Whether `alpha_` and `gamma_` are the scope of a network in it."""
+        return self._scoped_member() is not None
 
     @property
     def attention_(self) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:

@@ -1,4 +1,4 @@
-"""Feature columns as numbers on one scale, with what was learnt of them when they were fitted.
+"""Turning feature columns into numbers on one scale, as learnt from the table that was fitted.
 
 - Numbers, and truth values as 0 and 1. A column of which at least half is 0 stays sparse: it is
   divided by its largest absolute value where that is above 1. Any other becomes (v − mean) / std,
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
-from pdgnn.io.kinds import shown
+from pdgnn.io.kinds import among_numbers, shown
 from pdgnn.spectrum import eigenpairs
 
 __all__ = ["MOST_CATEGORIES", "ColumnEncoder", "structural_features"]
@@ -41,7 +41,7 @@ class NumberColumn:
 
     @property
     def names(self) -> list[str]:
-        """Of what comes out."""
+        """The names of its columns in the matrix."""
         return [self.name]
 
 
@@ -54,7 +54,7 @@ class CategoryColumn:
 
     @property
     def names(self) -> list[str]:
-        """Of what comes out."""
+        """The names of its columns in the matrix."""
         return [f"{self.name}={category}" for category in self.categories]
 
 
@@ -79,7 +79,7 @@ class ColumnEncoder:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns of the matrix that :meth:`transform` gives."""
+        """The names of the columns of the matrix that :meth:`transform` gives."""
         return [name for column in self.columns for name in column.names]
 
     def fit(self, features: Any, *, impute: str | None = None) -> Self:
@@ -279,6 +279,11 @@ def _fitted_number(name: str, values: NDArray[np.float64], impute: str | None) -
 def _fitted_category(name: str, values: Any) -> CategoryColumn:
     categories = values.unique().drop_null()
     if len(categories) > MOST_CATEGORIES or len(categories) > max(2, len(values) // 2):
+        if odd := among_numbers(categories.to_pylist()):
+            raise InputError(
+                f"column {shown([name])} holds numbers and text such as {shown(odd, 1)}; "
+                "empty what is no number, or drop the column (drop=, --drop)"
+            )
         raise InputError(
             f"column {shown([name])} is text with {len(categories):,} different values, too many "
             f"for a category (at most {MOST_CATEGORIES}, and half of the rows); "

@@ -51,7 +51,7 @@ def honest_estimate(
         metric,
         full,
         majority=int(np.bincount(train, minlength=shape[1]).argmax()),
-        how=_how(int(known.sum()), nested=nested, given=given),
+        how=_how(int(known.sum()), int((y >= 0).sum()), nested=nested, given=given),
         seed=seed,
     )
 
@@ -65,10 +65,16 @@ def _without_graph(portfolio: Portfolio) -> dict[str, Member]:
     return {name: found[name] for name in NAMES.values() if name in found}
 
 
-def _how(n: int, *, nested: bool, given: bool) -> str:
+def _how(n: int, labelled: int, *, nested: bool, given: bool) -> str:
+    """Which `n` of the `labelled` nodes were held out, in words."""
     if n == 0:
         return "The search was stopped before any node had been held out."
     if nested:
+        if n < labelled:
+            return (
+                f"There was time to hold out {n} of {labelled} labelled nodes, predicted by models "
+                "that neither trained nor were chosen with their labels."
+            )
         return (
             f"Fewer than {FEW} nodes have a label, so that each of {n} was predicted once by "
             "models that neither trained nor were chosen with its label."

@@ -24,7 +24,7 @@ ITERATIONS = 200
 
 @dataclass(frozen=True)
 class LogisticRegression:
-    """A fitted model; arrays are all there is to it."""
+    """A fitted model, as plain arrays."""
 
     coef: Floats  # [C, F]
     intercept: Floats  # [C]
@@ -63,6 +63,7 @@ def fit_logistic(
     solver = Solver(C=C, max_iter=ITERATIONS, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "The number of unique classes")  # many, of few nodes
         solver.fit(scaled, y, sample_weight=sample_weight)
     # [C, F], or [1, F] for two classes; in the order of memory that a saved model has
     coef = np.ascontiguousarray(solver.coef_, dtype=np.float64)

@@ -21,13 +21,13 @@ Probabilities = NDArray[np.float64]
 
 
 class Predictor(Protocol):
-    """A trained model: of a network or of a table."""
+    """A trained model: a network, or a learner on a table."""
 
     def predict_proba(self, graph: Graph, x: NDArray[np.float32], /) -> Probabilities:
         """The probability of each class at each node of a graph, ``[N, C]``."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, str]]:
-        """All of it as plain values, arrays and texts."""
+        """What is to be saved: plain values for JSON, arrays and texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def mean_proba(members: Sequence[Member]) -> Probabilities:
 
 
 def best_first(members: Iterable[Member]) -> list[Member]:
-    """By their validation scores, the first of equals first and those without one last."""
+    """Sorted by validation score, highest first; equals stay in order, nan is last."""
     return sorted(members, key=lambda m: -float(np.nan_to_num(m.val, nan=-1.0)))
 
 
@@ -132,7 +132,7 @@ def _averaged(team: Sequence[Member]) -> list[Probabilities]:
 
 @dataclass
 class Clock:
-    """Until when a fit may go on; what is planned never depends on it, only where it is cut."""
+    """The deadline of a fit. It cuts what takes too long; no plan depends on it."""
 
     deadline: float
     tell: Callable[[str], None] = lambda _: None
@@ -140,7 +140,7 @@ class Clock:
 
     @classmethod
     def of(cls, seconds: float, tell: Callable[[str], None] | None) -> Clock:
-        """From now on, for so long."""
+        """A clock that runs out in so many seconds; `tell` is called with lines of progress."""
         return cls(time.monotonic() + seconds, tell or (lambda _: None))
 
     def over(self) -> bool:

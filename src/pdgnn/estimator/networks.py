@@ -44,10 +44,10 @@ MLP_WAYS = ((1, 0.01, 0.5), (3, 0.03, 0.2), (2, 3e-3, 0.5))
 NET_WAYS = ((4, 0.01, 0.2), (4, 0.01, 0.5), (2, 3e-3, 0.7))
 ROUND_WAYS = ((2, 0.02, 0.2), (2, 0.01, 0.5), (1, 0.02, 0.2))
 NET_SCOPE = (0.0, 1.0)
-"""The first scope of PD-Net: a node sums what its neighbours hand out, and so feels its degree."""
+"""The first scope of PD-Net: neighbours give shares of their values, so degrees have an effect."""
 WITHOUT_GRAPH = ("mlp", "resnet")
 ROUNDS: dict[str, Any] = {"width": 32, "options": {"rounds": 8, "inject": True}}
-"""PD-Net as a rule that is applied again and again; narrow, as its steps take long."""
+"""PD-Net whose layers are applied eight times with the same weights; narrow, as a step is slow."""
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "pd-net"},
     {"model": "pd-net", **ROUNDS},
@@ -121,7 +121,7 @@ def _scoped(spec: RunSpec, scopes: Sequence[tuple[float, float]]) -> list[RunSpe
 
 
 def network_settings(spec: RunSpec) -> dict[str, Any]:
-    """What it is trained with; of its own options those that are not at their default."""
+    """Its settings for the leaderboard; of the model's own options those not at their default."""
     names = ("depth", "width", "lr", "dropout", "alpha", "gamma", "rewired")
     found = {n: getattr(spec, n) for n in names if n == "lr" or spec.uses(n)}
     own: dict[str, Any] = {n: v for n, v in spec.options.items() if n not in spec.defaults}
@@ -131,7 +131,7 @@ def network_settings(spec: RunSpec) -> dict[str, Any]:
 
 
 def network_name(spec: RunSpec) -> str:
-    """``PD-GCN, rewired``: what tells kinds apart, which may be averaged with each other."""
+    """The name of its kind, such as ``PD-GCN, rewired``; an average has one member of each kind."""
     said = [MODELS[spec.model].name or spec.model]
     if (rounds := spec.options.get("rounds", 1)) != 1:
         said.append(f"{rounds} rounds")
@@ -142,15 +142,20 @@ def network_name(spec: RunSpec) -> str:
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel:
-    """A network as it was at its best validation step."""
+    """A network as it was at its best validation step, on a graph of `num_nodes`."""
 
     spec: RunSpec
     weights: Mapping[str, Tensor]
     in_channels: int
     num_classes: int
+    num_nodes: int
 
     def predict_proba(self, graph: Graph, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The probability of each class at each node of this or another graph, ``[N, C]``."""
+        """The probability of each class at each node of this or another graph, ``[N, C]``.
+
+        Of another graph this is an error for a model with weights for each node of the fitted one,
+        and of any graph for a model that takes the labels of training nodes as an input.
+        """
         return probabilities(self._logits(self._module(graph.num_nodes), graph, x))
 
     def attention(
@@ -197,7 +202,15 @@ class NetworkModel:
 
     def _logits(self, module: nn.Module, graph: Graph, x: NDArray[np.float32]) -> Tensor:
         model, features = find_model(self.spec.model), torch.from_numpy(x)
+        if model.labels:
+            raise InputError(
+                f"{self.spec.model} needs the labels of its training nodes to predict, and so "
+                "predicts no other graph; fit another model"
+            )
         inputs = model.prepare(graph, features, self.spec)
+        for name, value in inputs.items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                inputs[name] = value.to(features)  # float32, as in training
         with torch.no_grad():
             found: Tensor = module(
                 compact_features(features) if model.sparse else features, **inputs
@@ -211,15 +224,21 @@ class NetworkModel:
         try:
             module.load_state_dict(dict(self.weights))
         except RuntimeError as e:
+            if num_nodes != self.num_nodes:
+                raise InputError(
+                    f"{self.spec.model} has weights for each of the {self.num_nodes:,} nodes of "
+                    "the fitted graph, and so predicts no other; fit another model"
+                ) from e
             raise InputError(f"the weights do not fit {self.spec.model}; fit the model anew") from e
         return module.eval()
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, str]]:
-        """What it is as plain values, and its weights."""
+        """What is to be saved: plain values for JSON, and the weights."""
         about = {
             "spec": self.spec.to_dict(),
             "in_channels": self.in_channels,
             "num_classes": self.num_classes,
+            "num_nodes": self.num_nodes,
         }
         return about, {name: t.numpy() for name, t in self.weights.items()}, {}
 
@@ -230,9 +249,14 @@ class NetworkModel:
         """From :meth:`state`; an error if the weights are not those of such a network."""
         spec = RunSpec.from_dict(about["spec"])
         weights = {name: torch.from_numpy(a.copy()) for name, a in arrays.items()}
-        in_channels = check_whole("in_channels", about["in_channels"])
-        found = cls(spec, weights, in_channels, check_whole("num_classes", about["num_classes"], 2))
-        found._module(num_nodes=1)
+        found = cls(
+            spec,
+            weights,
+            in_channels=check_whole("in_channels", about["in_channels"]),
+            num_classes=check_whole("num_classes", about["num_classes"], 2),
+            num_nodes=check_whole("num_nodes", about.get("num_nodes", 1)),  # not in older files
+        )
+        found._module(found.num_nodes)
         return found
 
 

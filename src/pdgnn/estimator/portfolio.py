@@ -104,6 +104,8 @@ def fit_portfolio(
 
 @dataclass
 class _Work:
+    """The arguments of :func:`fit_portfolio`, and what it has trained so far."""
+
     problem: Problem
     seconds: float
     clock: Clock
@@ -118,7 +120,7 @@ class _Work:
         self.tabular = 0.0  # seconds that models of a table are planned to take
 
     def run(self) -> Portfolio:
-        """Every stage that there is time for; the best so far where it is stopped."""
+        """Run all stages; where the clock or a person stops it, keep the best so far."""
         dial, tables = None, self._wanted_tables()
         try:
             self._tables(tables[:2], needed=True)
@@ -308,13 +310,13 @@ class _Work:
         p, spec = self.problem, results[0].spec
         by_split = [[r for r in results if r.spec.split == k] for k in range(p.num_splits)]
         proba = [np.mean([_proba(r) for r in runs], axis=0) for runs in by_split]
-        f, c = p.x.shape[1], p.num_classes
+        shape = p.x.shape[1], p.num_classes, p.graph.num_nodes
         return Member(
             name=network_name(spec),
             model=spec.model,
             settings=network_settings(spec),
             graph=spec.model not in WITHOUT_GRAPH,
-            models=[NetworkModel(r.spec, r.weights or {}, f, c) for g in by_split for r in g],
+            models=[NetworkModel(r.spec, r.weights or {}, *shape) for g in by_split for r in g],
             proba=proba,
             val=p.validation_score(proba),
             seconds=sum(r.seconds for r in results),

@@ -5,10 +5,9 @@
 - ``model.safetensors``: the weights and arrays of all members; ``*.txt``: boosted trees;
 - ``predictions.parquet``: the nodes that it was fitted on, and the probabilities of each;
 - ``metrics.json``: the estimate, the leaderboard and the dial; ``README.md``: the model card;
-
 - ``report.html``: the page.
 
-The folder is written under another name and renamed when it is whole.
+The folder is written under a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def save_classifier(
 
 
 def _write(clf: PDClassifier, folder: Path) -> None:
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     members = []
@@ -86,7 +85,7 @@ def _write(clf: PDClassifier, folder: Path) -> None:
             models.append({"kind": kind, "about": about, "files": files})
         members.append({**_plain(member), "models": models})
     arrays["honest"], arrays["y"], arrays["part"] = clf.honest_, clf.y_, clf.part_
-    save_file(arrays, str(folder / TENSORS))
+    (folder / TENSORS).write_bytes(save(arrays))  # save_file would let nobody else read it
     _write_nodes(clf, folder / NODES)
     metrics = {
         "estimate": asdict(clf.estimate_),
@@ -168,6 +167,8 @@ def load_classifier(folder: str | PathLike[str]) -> PDClassifier:
 
 
 def _config(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise InputError("there is no such folder; name the one that pdgnn fit -o, or save, wrote")
     if not (path / CONFIG).is_file():
         raise InputError("this is not the folder of a model: there is no config.json in it")
     config = json.loads((path / CONFIG).read_text(encoding="utf-8"))

@@ -119,6 +119,8 @@ def _surely_better(
 
 def _sentence(found: float, best: str, other: float, *, helps: bool, metric: str) -> str:
     name = metric.replace("_", " ").replace("roc auc", "ROC AUC")
+    if math.isnan(found):
+        return f"Whether the graph helps is not known, as there is no {name} to compare."
     beside = f"{name} {100 * found:.1f} against {100 * other:.1f} of {best} without it"
     if helps:
         return f"The graph helps: {beside}."

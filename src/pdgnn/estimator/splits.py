@@ -9,7 +9,6 @@ chooses the step and the other one judges, and the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +64,8 @@ def _dealt_rounds(y: NDArray[np.int64], seed: int) -> list[Round]:
         val = _share(y, rest, VALIDATION, seed + 1)
         return [Round(_validated(y, rest & ~val, val, seed), held_out)]
     folds = dealt(y, labelled, _folds(y), seed)
-    nested = [Round(_repeated(y, labelled & (folds != k), seed), folds == k) for k in _ids(folds)]
+    parts = [folds == k for k in range(int(folds.max()) + 1)]
+    nested = [Round(_repeated(y, labelled & ~part, seed), part) for part in parts]
     return [*nested, Round(_repeated(y, labelled, seed), np.zeros_like(labelled))]
 
 
@@ -83,10 +83,6 @@ def dealt(y: NDArray[np.int64], nodes: Mask, parts: int, seed: int) -> NDArray[n
     found = np.full(len(y), -1)
     found[order] = np.arange(len(order)) % parts
     return found
-
-
-def _ids(folds: NDArray[np.int64]) -> Sequence[int]:
-    return range(int(folds.max()) + 1)
 
 
 def _folds(y: NDArray[np.int64]) -> int:

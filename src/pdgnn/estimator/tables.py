@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from os import PathLike
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.diffusion import is_missing, to_graph
+from pdgnn.diffusion import as_graph, is_missing
 from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.io.kinds import check_names, decoded, shown
@@ -23,7 +24,7 @@ from pdgnn.io.node_table import NodeTable, Wanted, given_columns
 from pdgnn.io.nodes import node_table_of_source, read_nodes
 from pdgnn.io.npz import SPLITS
 from pdgnn.io.sources import Source
-from pdgnn.io.table import edge_columns
+from pdgnn.io.table import edge_columns, without_index
 
 __all__ = ["as_node_table"]
 
@@ -67,6 +68,8 @@ def as_node_table(
         raise InputError("there is no graph; give data, or nodes= and edges=")
     if data is not None and nodes is not None and not _is_path(data):
         raise InputError("data and nodes= are both given; give one of them")
+    if nodes is not None and _is_path(nodes) != _is_path(edges if data is None else data):
+        raise InputError("of nodes and edges one is a file; give two files, or two tables")
     if data is None and not _is_path(nodes):
         return _of_tables(nodes, edges, y, wanted)
     if data is None:
@@ -143,7 +146,7 @@ def _of_tables(nodes: Any, edges: Any, y: Any, wanted: Wanted) -> NodeTable:
     if _is_frame(edges):
         given = given_columns(rows, wanted)
         pairs = as_arrow(edges, "edges")
-        names = pairs.column_names
+        names = without_index(pairs.column_names)
         check_names(names)
         pairs = pa.table({name: decoded(pairs.column(name)) for name in names})
         return given.with_edges("table", *edge_columns(pairs, names))
@@ -165,14 +168,6 @@ def _column(values: Any) -> Any:
     import pyarrow as pa
 
     return pa.chunked_array([pa.array(values)])
-
-
-def as_graph(edges: Any, n: int, ids: NDArray[Any] | None = None) -> Graph:
-    """The graph of n nodes whose edges are an edge_index, a SciPy matrix, a Graph, or None."""
-    graph = to_graph(edges, n, ids)
-    if graph.num_nodes != n:
-        raise InputError(f"edges has {graph.num_nodes:,} nodes, and there are {n:,} rows")
-    return graph
 
 
 def _of_data(data: Any, wanted: Wanted, split: int) -> NodeTable:
@@ -229,12 +224,22 @@ def _matrix(x: Any, name: str, n: int | None = None) -> NDArray[np.float32]:
     """``[N, F]`` in float32, nan allowed; the errors are scikit-learn's."""
     from sklearn.utils.validation import check_array
 
-    checked: NDArray[np.float32] = check_array(
-        x, dtype=np.float32, ensure_all_finite="allow-nan", input_name=name
-    )
+    with _in_one_line():
+        checked: NDArray[np.float32] = check_array(
+            x, dtype=np.float32, ensure_all_finite="allow-nan", input_name=name
+        )
     if n is not None and len(checked) != n:
         raise InputError(f"{name} has {len(checked):,} rows, and there are {n:,} nodes")
     return checked
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """An error of scikit-learn's checks as an `InputError` of one line."""
+    try:
+        yield
+    except ValueError as e:
+        raise InputError(" ".join(str(e).split())) from e
 
 
 def _checked(table: NodeTable, wanted: Wanted, remedy: str) -> NodeTable:
@@ -336,7 +341,8 @@ def _labels(y: Any, n: int) -> NDArray[np.object_] | None:
 
     if y is None:
         return None
-    values = column_or_1d(_numpy(y) if isinstance(y, Tensor) else y, warn=True)
+    with _in_one_line():
+        values = column_or_1d(_numpy(y) if isinstance(y, Tensor) else y, warn=True)
     if len(values) != n:
         raise InputError(
             f"Found input variables with inconsistent numbers of samples: {[n, len(values)]}"
@@ -347,6 +353,7 @@ def _labels(y: Any, n: int) -> NDArray[np.object_] | None:
     if values.dtype.kind == "f":
         if np.isinf(values).any():
             raise InputError("Input y contains infinity or a value too large for dtype('float64').")
-        check_classification_targets(values[known])
+        with _in_one_line():
+            check_classification_targets(values[known])
         labels[known] = [int(v) for v in labels[known]]
     return labels

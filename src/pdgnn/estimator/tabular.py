@@ -65,7 +65,7 @@ class TabularModel:
         return feature_table(self.spec, graph, x, self.components)
 
     def state(self) -> State:
-        """All of it as JSON, arrays and texts, by name."""
+        """What is to be saved: values for JSON, arrays and texts, by name."""
         told = {
             "spec": asdict(self.spec),
             "num_features": self.num_features,
@@ -82,7 +82,7 @@ class TabularModel:
     def from_state(
         cls, told: dict[str, Any], arrays: dict[str, NDArray[Any]], texts: dict[str, str]
     ) -> TabularModel:
-        """What :meth:`state` gave; anything else is an error."""
+        """The model of :meth:`state`; whatever is wrong with it is an error."""
         try:
             spec = TabularSpec(**told["spec"])
             features = check_whole("num_features", told["num_features"])

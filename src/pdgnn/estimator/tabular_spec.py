@@ -61,14 +61,14 @@ class TabularSpec:
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """Its name in the leaderboard."""
         if self.learner == "trees":
             return "pd-trees" if self.diffuse else "boosted trees"
         return "logistic regression" + " on diffused features" * self.diffuse
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What else there is to say of it: only what has an effect."""
+        """Its settings for the leaderboard; only those that have an effect on it."""
         said: dict[str, Any] = {"reduce": self.reduce}
         if self.diffuse:
             said |= {"scopes": self.scopes, "hops": self.hops}
@@ -76,7 +76,7 @@ class TabularSpec:
 
     @property
     def table(self) -> tuple[Any, ...]:
-        """What the features depend on, beside graph and x: equal for specs with equal features."""
+        """The settings that the features depend on: equal for specs with equal features."""
         return (self.reduce, *((self.scopes, self.hops) if self.diffuse else ()))
 
 

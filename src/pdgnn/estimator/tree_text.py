@@ -2,7 +2,7 @@
 
 LightGBM trusts its model files: a text that was cut or changed ends the process, or makes it read
 memory that is not its own. So a text is taken apart here, every tree in it is checked to be one,
-and what prediction needs is written anew. Writing it anew twice changes nothing.
+and what prediction needs is written anew. A text that was written so comes out the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Boosted trees by LightGBM whose thresholds are drawn at random, an average over two seeds.
 
 At a split, half of a tree's features are looked at, with one random threshold each, as in extremely
-randomised trees; that takes less time than to look for the best one. By validation nothing is won
-by averaging them with scikit-learn's ExtraTrees (``results/trees.json``).
+randomised trees; that takes less time than to look for the best one. Averaging them with
+scikit-learn's ExtraTrees did not raise validation scores (``results/trees.json``).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class BoostedTrees:
     def from_texts(
         cls, texts: Sequence[str], *, num_features: int, num_classes: int
     ) -> BoostedTrees:
-        """Of texts that are not trusted: one of other features or classes is an error."""
+        """From texts of a file; damage, or other features or classes, is an error."""
         checked = tuple(checked_text(text, num_features, num_classes) for text in texts)
         return cls(checked, num_features, num_classes)
 
     @cached_property
     def boosters(self) -> list[lgb.Booster]:
-        """What LightGBM makes of the texts."""
+        """The models that LightGBM reads from the texts."""
         import lightgbm as lgb
 
         return [lgb.Booster(model_str=text) for text in self.texts]

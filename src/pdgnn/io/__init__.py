@@ -1,4 +1,4 @@
-"""Reading graphs from files, with nothing trusted: no pickle, no guess without a check.
+"""Reading graphs from files. They are not trusted: all is checked, and nothing is unpickled.
 
 One module for each kind of file; the suffix of the name chooses among them.
 """
@@ -59,13 +59,9 @@ def read_graph_file(path: str | PathLike[str], *, max_bytes: int | None = None) 
     """
     path, limit = Path(path), checked_max_bytes(max_bytes)
     with naming(path):
-        raw = _reader(path)(path, limit)
+        raw = READERS[file_suffix(path, READERS)](path, limit)
         check_size(NODE_BYTES * raw.num_nodes, limit)
         return raw
-
-
-def _reader(path: Path) -> Callable[[Path, int], RawGraph]:
-    return READERS[file_suffix(path, READERS)]
 
 
 def file_suffix(path: Path, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all, and a lock that keeps other processes out."""
+"""Writing files and folders under a temporary name first, and lock files."""
 
 from __future__ import annotations
 

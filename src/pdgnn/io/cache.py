@@ -1,4 +1,4 @@
-"""A folder of arrays on disk that processes may share: read what is whole, replace, never append.
+"""A cache of arrays on disk that several processes may use at once.
 
 The folder is ``PDGNN_CACHE`` where that is set (``off`` turns the cache off), and
 ``~/.cache/pdgnn`` otherwise. A file is written under a temporary name and renamed, so that a reader
@@ -42,7 +42,7 @@ def read_arrays(key: str) -> dict[str, NDArray[Any]] | None:
 
 
 def write_arrays(key: str, arrays: dict[str, NDArray[Any]]) -> None:
-    """Store `arrays` under `key`; a folder that cannot be written costs the cache, not the work."""
+    """Store `arrays` under `key`; do nothing where the folder cannot be written."""
     folder = cache_folder()
     if folder is None:
         return

@@ -1,9 +1,9 @@
 """Graphs as GraphML: one graph, its nodes, its edges and their attribute ``weight``.
 
-The file is parsed once, and nothing but ids and weights is kept of it, and the attributes of nodes
-where they are asked for. Refused are a document type
-declaration (its entities can blow up to any size, and GraphML needs none), a second graph or one
-within another (they would have to be merged or dropped), hyperedges and ports.
+The file is parsed once. Ids and weights are kept of it, and the attributes of nodes where they are
+asked for. Refused are a document type declaration (its entities can blow up to any size, and
+GraphML needs none), a second graph or one within another (they would have to be merged or dropped),
+hyperedges and ports.
 """
 
 from __future__ import annotations

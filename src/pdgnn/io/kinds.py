@@ -1,21 +1,30 @@
-"""What the columns of a node table hold: numbers, truth values or categories, and nothing else.
+"""The kinds of columns in a node table: numbers, truth values and categories; others are refused.
 
 A column that a text file gave is one of numbers if every value is a number, those missing aside;
 ``007`` is no number here but a code. Missing are empty values and, where all others are numbers,
-``NA``, ``N/A``, ``NaN``, ``null`` and ``None``.
+``NA``, ``<NA>``, ``N/A``, ``#N/A``, ``NaN``, ``null`` and ``None``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
 from pdgnn.errors import InputError
-from pdgnn.io.table import TEXT, is_number_text, trimmed
+from pdgnn.io.table import NUMBER, TEXT, is_number_text, trimmed
 
-__all__ = ["check_names", "check_types", "decoded", "plain_column", "shown"]
+__all__ = [
+    "MISSING",
+    "among_numbers",
+    "check_names",
+    "check_types",
+    "decoded",
+    "plain_column",
+    "shown",
+]
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None")
 CODE = r"^[+-]?0[0-9]"  # a leading zero
 
 
@@ -42,10 +51,10 @@ def check_names(names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def check_types(schema: Any, drop: Collection[str] = ()) -> None:
+def check_types(schema: Iterable[Any]) -> None:
     """An error that names a column of dates, lists or whatever else is never a feature."""
     for field in schema:
-        if field.name not in drop and not _is_plain(field.type):
+        if not _is_plain(field.type):
             raise InputError(
                 f"column {shown([field.name])} holds {field.type}, which is neither a number nor a "
                 "category; turn it into one, or drop it (drop=, --drop)"
@@ -103,25 +112,33 @@ def _is_numbers(text: Any) -> bool:
     import pyarrow.compute as pc
 
     for part in (text.slice(0, 1000), text.slice(1000)):  # most columns that fail do so early
-        held = _held(part)
+        held = _without_missing(part).drop_null()
         if not is_number_text(held) or pc.any(pc.match_substring_regex(held, CODE)).as_py():
             return False
     return True
 
 
-def _held(text: Any) -> Any:
-    """The values that are not missing."""
+def among_numbers(values: Collection[str]) -> list[str]:
+    """The `values` that are no numbers, where at least half of them are; else none.
+
+    >>> among_numbers(["1.5", "?", "20"]), among_numbers(["1", "b", "c"])
+    (['?'], [])
+    """
+    odd = [v for v in values if re.match(CODE, v) or not re.match(NUMBER, v)]
+    return odd if 2 * len(odd) <= len(values) else []
+
+
+def _without_missing(text: Any) -> Any:
+    """The same with null for the spellings of a missing number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = pc.is_in(pc.fill_null(text, ""), value_set=pa.array(MISSING, text.type))
-    return text.filter(pc.invert(missing))
+    return pc.if_else(pc.is_in(text, value_set=pa.array(MISSING, text.type)), None, text)
 
 
 def _numbers(text: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = pc.is_in(pc.fill_null(text, ""), value_set=pa.array(MISSING, text.type))
-    numbers = pc.if_else(missing, None, text).cast(pa.float64())
+    numbers = _without_missing(text).cast(pa.float64())
     return pc.if_else(pc.is_nan(numbers), None, numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pdgnn.graph import Graph
 from pdgnn.io.join import check_unique, ids_as_given, joined
 from pdgnn.io.kinds import check_names, check_types, decoded, plain_column, shown
 from pdgnn.io.labels import check_labels, labels_of_column, split_of_column
+from pdgnn.io.table import without_index
 
 __all__ = ["GivenColumns", "NodeTable", "Wanted", "given_columns"]
 
@@ -69,10 +71,13 @@ class Wanted:
 
     def kept(self, names: Sequence[str]) -> list[str]:
         """The columns that are not dropped; an error if one that is to be is not there."""
+        names = without_index(names)
         check_names(names)
         for name in self.drop:
             if name not in names and not self.fitted:
-                raise InputError(f"there is no column {shown([name])} to drop; {_they_are(names)}")
+                raise InputError(
+                    f"there is no column {shown([name])} to drop; {_they_are(names, name)}"
+                )
         return [name for name in names if name not in self.drop]
 
     def refuse_columns(self) -> None:
@@ -162,15 +167,23 @@ def _features(rows: Any) -> Any:
     return pa.table({name: plain_column(rows.column(name)) for name in rows.column_names})
 
 
-def _they_are(names: Sequence[str]) -> str:
-    return f"columns are {shown(names, 8)}" if names else "there are no columns"
+def _they_are(names: Sequence[str], wanted: object) -> str:
+    """What the columns are called, the one most like `wanted` first.
+
+    >>> _they_are(["id", "role"], "rol"), _they_are([], "rol")
+    ("did you mean 'role'? columns are 'id', 'role'", 'there are no columns')
+    """
+    if not names:
+        return "there are no columns"
+    near = get_close_matches(str(wanted), names, 1)
+    return (f"did you mean {shown(near)}? " if near else "") + f"columns are {shown(names, 8)}"
 
 
 def _named(names: Sequence[str], said: str | None, usual: str) -> str:
     """The column called `said`, or else the one called `usual` in upper or lower case."""
     if said is not None:
         if said not in names:
-            raise InputError(f"there is no column {shown([said])}; {_they_are(names)}")
+            raise InputError(f"there is no column {shown([said])}; {_they_are(names, said)}")
         return said
     found = [name for name in names if name.lower() == usual]
     if len(found) > 1:
@@ -179,7 +192,7 @@ def _named(names: Sequence[str], said: str | None, usual: str) -> str:
         )
     if not found:
         raise InputError(
-            f"there is no column {usual!r}; {_they_are(names)}: say which is meant "
+            f"there is no column {usual!r}; {_they_are(names, usual)}: say which is meant "
             f"({usual}=, --{usual})"
         )
     return found[0]

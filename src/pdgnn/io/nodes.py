@@ -120,7 +120,7 @@ def _from_files(edges: Path, nodes: Path, limit: int, wanted: Wanted) -> NodeTab
 
 def _kept(schema: Any, wanted: Wanted) -> list[str]:
     kept = wanted.kept(schema.names)
-    check_types(schema, wanted.drop)
+    check_types(schema.field(name) for name in kept)
     return kept
 
 

@@ -3,8 +3,8 @@
 ``edges`` ``[E, 2]`` is all that an archive must hold. The others are ``node_features`` ``[N, F]``,
 ``node_labels`` ``[N]``, ``train_masks``, ``val_masks`` and ``test_masks`` ``[S, N]``,
 ``edge_weight`` ``[E]``, ``num_nodes``, and ``node_ids`` ``[N]``, the names of the nodes. The ids in
-``edges`` are rows of ``node_features``, never names. Pickled
-arrays are refused: they could run code.
+``edges`` are rows of ``node_features``, never names. Pickled arrays are refused, as they could run
+code.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from pdgnn.errors import InputError
 from pdgnn.io.raw import RawGraph, brief, check_size
-from pdgnn.io.table import choose_columns, graph_from_table
+from pdgnn.io.table import choose_columns, graph_from_table, without_index
 
 __all__ = ["edge_rows", "named_rows", "read_parquet"]
 
@@ -25,7 +25,7 @@ def read_parquet(path: Path, max_bytes: int) -> RawGraph:
 def edge_rows(path: Path, max_bytes: int) -> tuple[Any, list[str]]:
     """The columns of an edge list as a `pyarrow.Table`, and their names."""
     with _opened(path) as file:
-        names = file.schema_arrow.names
+        names = without_index(file.schema_arrow.names)
         chosen = [names[i] for i in choose_columns(names) if i is not None]
         if len(set(chosen)) < len(chosen):
             raise InputError(f"two columns have the same name ({', '.join(names)})")

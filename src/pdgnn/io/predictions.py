@@ -1,4 +1,4 @@
-"""Predictions as a table: .csv, .tsv or .parquet, whole or not at all."""
+"""Writing predictions as a table: .csv, .tsv or .parquet."""
 
 from __future__ import annotations
 

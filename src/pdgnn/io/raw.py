@@ -1,4 +1,4 @@
-"""What every reader returns."""
+"""The graph that every reader returns, and checks that readers share."""
 
 from __future__ import annotations
 

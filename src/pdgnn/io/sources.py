@@ -1,4 +1,4 @@
-"""What a user calls a graph, opened: a file, or a dataset by its name."""
+"""Opening what a user names: the path of a file, or a dataset."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ A "row" in an error counts rows of data from 1, without comments, header and bla
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from pdgnn.errors import InputError
 from pdgnn.io.raw import RawGraph, checked_weights, largest_id_allowed
 
 __all__ = [
+    "NUMBER",
     "TEXT",
     "as_integers",
     "choose_columns",
@@ -36,6 +38,7 @@ __all__ = [
     "is_integer_text",
     "is_number_text",
     "trimmed",
+    "without_index",
 ]
 
 ROLES = ("source", "target", "weight")
@@ -80,6 +83,15 @@ def column_role(name: str) -> str | None:
     stem = plain.removesuffix("id").removesuffix("node")
     key = stem if len(stem) > 1 else plain  # "uid" is not "u"
     return next((role for role in ROLES if key in NAMES[role]), None)
+
+
+def without_index(names: Sequence[str]) -> list[str]:
+    """The columns less the index that pandas writes into Parquet, which only numbers the rows.
+
+    >>> without_index(["id", "age", "__index_level_0__"])
+    ['id', 'age']
+    """
+    return [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
 
 
 def choose_columns(names: Sequence[str]) -> tuple[int, int, int | None]:

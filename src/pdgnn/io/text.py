@@ -133,13 +133,28 @@ def _without_comments(data: bytes) -> bytes:
     if not body:
         raise InputError("there are no rows in it, only comments or blank lines")
     for mark in (b"\n#", b"\n%"):
-        if (place := body.find(mark)) >= 0:
+        if (place := _outside_quotes(body, mark)) >= 0:
             line_number = data.count(b"\n", 0, start + place) + 2
             raise InputError(
                 f"line {line_number} is a comment amid the rows; move it to the top of the file "
                 "(or put quotes around a name that starts so)"
             )
     return body
+
+
+def _outside_quotes(body: bytes, mark: bytes) -> int:
+    """Where `mark` is found first, values in quotes aside; -1 where it is not.
+
+    >>> _outside_quotes(b'a,"b\\n#c"\\n#d', b"\\n#")
+    8
+    """
+    place, counted, quotes = body.find(mark), 0, 0
+    while place >= 0:
+        quotes += body.count(b'"', counted, place)
+        if quotes % 2 == 0:
+            break
+        counted, place = place, body.find(mark, place + 1)
+    return place
 
 
 def _single_spaces(body: bytes) -> bytes:
@@ -165,8 +180,15 @@ def _parsed(body: bytes, separator: str, width: int) -> Any:
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(body),
-            read_options=arrow_csv.ReadOptions(column_names=names, block_size=1 << 22),
-            parse_options=arrow_csv.ParseOptions(delimiter=separator, invalid_row_handler=remember),
+            # one thread: others may outlive an error, and then abort the process when it ends
+            read_options=arrow_csv.ReadOptions(
+                column_names=names, block_size=1 << 22, use_threads=False
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=separator,
+                invalid_row_handler=remember,
+                newlines_in_values=b'"' in body,
+            ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string())
             ),

@@ -1,4 +1,4 @@
-"""Writing graphs so that they read back as they were, whole or not at all."""
+"""Writing graphs to files, each of which is read back and compared before it takes its name."""
 
 from __future__ import annotations
 

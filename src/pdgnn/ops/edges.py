@@ -114,12 +114,6 @@ class Edges:
         """Values ``[E, ...]`` in the order of edge_index, brought to their slots."""
         return values if self.order is None else values[self.order]
 
-    def unsorted(self, values: Tensor) -> Tensor:
-        """Values ``[E, ...]`` of the slots, brought back to the order of edge_index."""
-        if self.order is None:
-            return values
-        return torch.empty_like(values).index_copy(0, self.order, values)
-
     def trimmed(self) -> Edges:
         """The same with no more chunks than hubs have, for edges that are used often.
 

@@ -1,4 +1,4 @@
-"""The primitives: one run in, one run out.
+"""The kernels as functions of the tensors of one run, for use in modules.
 
 Under :func:`torch.func.vmap` many runs are one kernel launch (see :mod:`pdgnn.ops.library`). The
 form is picked by the device (see :mod:`pdgnn.ops.backends`): Triton on a GPU, numba on the CPU,

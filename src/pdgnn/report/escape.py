@@ -1,4 +1,4 @@
-"""What users and their files say, made harmless to show."""
+"""Text of users and files, made safe to show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["one_line"]
 
 
 def one_line(text: object) -> str:
-    """Text that stays on its line and gives the terminal no orders, whatever a file holds.
+    """`text` with a space for each line break and control character, which terminals would obey.
 
     >>> one_line("a\\nb\\x1b[31m")
     'a b [31m'

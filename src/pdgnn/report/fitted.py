@@ -11,6 +11,7 @@ For tests and scripts the page says what it shows in the ``data-`` attributes of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -32,14 +33,11 @@ SECTIONS: dict[str, tuple[str, Callable[[Facts], str]]] = {
 }
 
 
-def fitted_page(clf: Any, *, title: str | None = None) -> str:
-    """The page of a fitted :class:`PDClassifier`; whatever users wrote is escaped.
-
-    `title` defaults to the name of the table that was fitted.
-    """
+def fitted_page(clf: Any) -> str:
+    """The page of a fitted :class:`PDClassifier`; whatever users wrote is escaped."""
     facts = gather(clf)
     return html_page(
-        title=facts.name if title is None else title,
+        title=facts.name,
         kind="A fitted classifier",
         lead=_lead(facts),
         sections={key: (heading, write(facts)) for key, (heading, write) in SECTIONS.items()},
@@ -51,6 +49,8 @@ def fitted_page(clf: Any, *, title: str | None = None) -> str:
 
 def _lead(facts: Facts) -> str:
     e = facts.clf.estimate_
+    if math.isnan(e.score):
+        return f"<b>{text(facts.model)}</b>; how good it is, is not known."
     return (
         f"<b>{text(facts.model)}</b> reaches <b>{percent(e.score)}</b> {escape(facts.metric)} on "
         f"nodes that took no part in choosing it (interval {percent(e.low)} to {percent(e.high)})."

@@ -81,10 +81,14 @@ def _range(low: float, high: float) -> str:
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
-    """The same, widened to whole multiples of a tenth, or of a fiftieth where they are near."""
+    """Scores in [0, 1], widened to the next multiples of a tenth, or of a fiftieth if near.
+
+    >>> _ends(0.5, 1.0), _ends(0.97, 0.98)
+    ((0.4, 1.0), (0.96, 1.0))
+    """
     step = 0.1 if high - low > 0.2 else 0.02
     first, last = math.floor(low / step - 1e-9) * step, math.ceil(high / step + 1e-9) * step
-    return max(first, 0.0), min(max(last, first + step), max(1.0, last))
+    return max(first, 0.0), min(max(last, first + step), 1.0)
 
 
 def line_chart(points: Points, *, name: str, score: str, chosen: float | None) -> str:

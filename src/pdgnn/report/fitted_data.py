@@ -1,7 +1,7 @@
 """What the page of a fitted classifier says, as plain numbers, lists and dicts.
 
 Pure functions of arrays. Probabilities and weights are whole numbers of thousandths or
-ten-thousandths: what is visible, and no more.
+ten-thousandths, no finer than is visible.
 """
 
 from __future__ import annotations
@@ -139,11 +139,11 @@ def neighbour_lists(
         cols, values = weights.indices[begin:end], weights.data[begin:end]
         total = float(values.sum()) or 1.0
         others = cols != i
-        own.append(_thousandths(values[~others].sum() / total, 10_000))
+        own.append(round(10_000 * float(values[~others].sum() / total)))
         cols, values = cols[others], values[others]
         new = np.isin(cols, rewired.indices[rewired.indptr[i] : rewired.indptr[i + 1]])
         outside = float(values.sum())
-        over.append(_thousandths(values[new].sum() / outside) if outside > 0 else None)
+        over.append(round(1000 * float(values[new].sum() / outside)) if outside > 0 else None)
         best = np.lexsort((cols, -values))[:most]
         named = np.where(new, -1 - cols, cols)[best]
         shares = np.rint(10_000 * values[best] / total).astype(np.int64)
@@ -216,8 +216,8 @@ def node_data(
     honest: Floats,
     lists: dict[str, list[Any]],
     nodes: Ints,
-) -> tuple[dict[str, Any], Ints]:
-    """The nodes of the page, and their numbers: first `nodes`, then those named in `lists`.
+) -> dict[str, Any]:
+    """What the page says of its nodes: first `nodes`, then those named in `lists`.
 
     Every one has its id, label (−1: none), prediction, the probability of that, and its part.
     The first have in `top` their likeliest classes and probabilities, in `held` the prediction and
@@ -239,7 +239,7 @@ def node_data(
     }
     data |= {name: lists[name] for name in ("own", "over", "count")}
     data["near"] = [_renumbered(near, place) for near in lists["near"]]
-    return data, order
+    return data
 
 
 def _likeliest(row: Floats) -> list[int]:
@@ -254,7 +254,3 @@ def _renumbered(near: list[int], place: dict[int, int]) -> list[int]:
     found = list(near)
     found[::2] = [place[n] if n >= 0 else -1 - place[-1 - n] for n in near[::2]]
     return found
-
-
-def _thousandths(share: float, of: int = 1000) -> int:
-    return round(of * float(share))

@@ -1,4 +1,4 @@
-"""What a fitted classifier knows, brought into the form in which its page says it."""
+"""Everything that the page of a fitted classifier shows, gathered from the classifier."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class Facts:
     Attributes:
         clf: the classifier, with its fitted attributes.
         names: the classes as text, ``[C]``.
-        alpha, gamma: the scope of the weights and of the map; (1, 1) where the model has none.
         graph: the graph as given; `used` is the rewired one, where the model is rewired.
         held: which nodes have a label and honest probabilities, ``[N]``.
         matrix: the confusion matrix of these, or None where there are none.
@@ -54,8 +53,6 @@ class Facts:
 
     clf: Any
     names: list[str]
-    alpha: float
-    gamma: float
     graph: Graph
     used: Graph
     held: NDArray[np.bool_]
@@ -87,19 +84,16 @@ def gather(clf: Any) -> Facts:
     """All that the page of `clf` says; a few seconds for graphs of any size."""
     g, y = clf.table_.graph, np.asarray(clf.y_, dtype=np.int64)
     names = [str(c) for c in clf.classes_]
-    alpha, gamma = _scope(clf)
-    used = _used(clf, g, alpha, gamma)
+    used = _used(clf, g)
     held = held_out(clf.honest_, y)
-    weights, weighing = _weights(clf, used, alpha, gamma)
-    path, no_map = embedding_path(g, alpha=alpha, gamma=gamma, hub=_hub(used))
+    weights, weighing = _weights(clf, used)
+    path, no_map = embedding_path(g, alpha=clf.alpha_, gamma=clf.gamma_, hub=_hub(used))
     reliability = calibration(clf.honest_[held], y[held]) if held.any() else None
     data, shown = _data(clf, y, names, weights, used, path)
     data["bins"] = reliability and [reliability[key] for key in ("low", "right", "count")]
     return Facts(
         clf=clf,
         names=names,
-        alpha=alpha,
-        gamma=gamma,
         graph=g,
         used=used,
         held=held,
@@ -113,21 +107,14 @@ def gather(clf: Any) -> Facts:
     )
 
 
-def _scope(clf: Any) -> tuple[float, float]:
-    """(α, γ) of the model, 1 for what it has none of."""
-    alpha, gamma = (1.0 if v is None else float(v) for v in (clf.alpha_, clf.gamma_))
-    return alpha, gamma
-
-
-def _used(clf: Any, g: Graph, alpha: float, gamma: float) -> Graph:
+def _used(clf: Any, g: Graph) -> Graph:
     """The graph that the model sees; as given, where φ cannot be had again."""
     if not clf.rewired_ or g.num_edges == 0:
         return g
     try:
-        phi = first_eigenvector(g, alpha=alpha, gamma=gamma)
+        return rewire(g, phi=first_eigenvector(g, alpha=clf.alpha_, gamma=clf.gamma_))
     except ConvergenceError:
         return g
-    return rewire(g, reach="far" if clf.rewired_ == "far" else "all", phi=phi)
 
 
 def _hub(used: Graph) -> int | None:
@@ -137,18 +124,17 @@ def _hub(used: Graph) -> int | None:
     return int(used.gradient_nodes[np.bincount(used.components).argmax()])
 
 
-def _weights(clf: Any, used: Graph, alpha: float, gamma: float) -> tuple[sp.csr_array, str]:
+def _weights(clf: Any, used: Graph) -> tuple[sp.csr_array, str]:
     """What each node (row) takes from each other one, ``[N, N]`` sparse, and what that is."""
-    attention = getattr(clf, "attention_", None)
-    if attention is not None:
-        (source, target), values = np.asarray(attention[0]), np.asarray(attention[1], dtype=float)
+    if (attention := clf.attention_) is not None:
+        (source, target), values = attention
         shape = (used.num_nodes, used.num_nodes)
         matrix = sp.coo_array((values, (target, source)), shape=shape).tocsr()
         return matrix, "the attention of the best network, averaged over its heads"
-    said = f"the weights of diffusion P^(α,γ) at α = {alpha:g}, γ = {gamma:g}"
-    if clf.gamma_ is None:
-        said += " (the best model has no scope of its own, so these are for orientation only)"
-    return diffusion_matrix(used, alpha=alpha, gamma=gamma), said
+    said = f"the weights of diffusion P^(α,γ) at α = {clf.alpha_:g}, γ = {clf.gamma_:g}"
+    if not clf.has_scope_:
+        said += " (the model has no scope of its own, so these are for orientation only)"
+    return diffusion_matrix(used, alpha=clf.alpha_, gamma=clf.gamma_), said
 
 
 def _matrix(clf: Any, y: NDArray[np.int64], held: NDArray[np.bool_]) -> NDArray[np.int64] | None:
@@ -174,7 +160,7 @@ def _data(
     lists["count"] = np.diff(used._adjacency.indptr)[nodes].tolist()
     lists["near"] = shortened(lists["near"], clf.table_.ids, nodes)
     part = np.asarray(clf.part_)
-    listed, _ = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
+    listed = node_data(clf.table_.ids, y, part, clf.proba_, clf.honest_, lists, nodes)
     labelled = np.flatnonzero(y[nodes] >= 0)
     proba = np.nan_to_num(clf.proba_)
     listed["like"] = similar_nodes(proba[nodes], np.asarray(clf.x_)[nodes], labelled)

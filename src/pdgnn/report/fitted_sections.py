@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,15 +58,17 @@ MEASURE_WORDS = {
 
 
 def estimate(facts: Facts) -> str:
-    """The score on nodes that took no part in choosing, beside what knows no graph."""
+    """The score on nodes that took no part in choosing, beside models without the graph."""
     e = facts.clf.estimate_
     own = "this model"
     rows = {own: (e.score, e.low, e.high), **e.baselines}
-    verdict, found, numbers = e.sentence.partition(":")
+    verdict, colon, numbers = e.sentence.partition(":")
+    notes = "".join(f"<li>{text(note)}</li>" for note in facts.clf.notes_)
     return (
-        f'<p class="verdict {"yes" if e.helps else "no"}"><b>{text(verdict + found)}</b>'
-        f"{text(numbers)}</p>{interval_rows(rows, 'this model')}"
+        f'<p class="verdict {"yes" if e.helps else "no"}"><b>{text(verdict + colon)}</b>'
+        f"{text(numbers)}</p>{interval_rows(rows, own)}"
         f"<p class=quiet>{_sentence(facts.metric)}. {text(e.how)}</p>"
+        + (f"<h3>Remarks</h3><ul>{notes}</ul>" if notes else "")
     )
 
 
@@ -156,24 +157,17 @@ def _folded(kind: str, head: str, rows: Sequence[str], most: int) -> str:
 
 
 def leaderboard(facts: Facts) -> str:
-    """Every model that was tried, by its validation score."""
-    board = sorted(facts.clf.leaderboard_, key=lambda row: -_finite(row.get("val"), -math.inf))
+    """Every model that was tried: the chosen one, then the others by their validation scores."""
     head = (
         "<thead><tr><th scope=col>model</th><th scope=col>validation</th>"
         "<th scope=col>seconds</th><th scope=col class=words>settings</th></tr></thead>"
     )
-    names = [{row.get("name"), row.get("model")} for row in board]
-    best = next((i for i, known in enumerate(names) if facts.clf.model_ in known), None)
     rows = [
-        f"<tr{' class=chosen' if i == best else ''}>"
-        f"<th scope=row>{text(row.get('name', row.get('model', '?')))}</th>"
-        f"<td>{percent(_finite(row.get('val')))}</td>"
-        f"<td>{_seconds(row.get('seconds'))}</td>"
-        f"<td class=words>{text(_settings(row.get('settings')))}</td></tr>"
-        for i, row in enumerate(board)
+        f"<tr{'' if i else ' class=chosen'}><th scope=row>{text(row['name'])}</th>"
+        f"<td>{percent(row['val'])}</td><td>{row['seconds']:.1f}</td>"
+        f"<td class=words>{text(_settings(row['settings']))}</td></tr>"
+        for i, row in enumerate(facts.clf.leaderboard_)
     ]
-    if not rows:
-        return "<p>Nothing was recorded.</p>"
     note = (
         f"<p class=quiet>{_sentence(facts.metric)} on validation nodes, by which the choice was "
         "made. It flatters whatever was chosen; the honest figure is the one above.</p>"
@@ -181,20 +175,9 @@ def leaderboard(facts: Facts) -> str:
     return _folded("board", head, rows, FIRST_ROWS) + note
 
 
-def _finite(value: Any, other: float = math.nan) -> float:
-    return float(value) if isinstance(value, Real) and math.isfinite(value) else other
-
-
-def _seconds(value: Any) -> str:
-    seconds = _finite(value)
-    return f"{seconds:.1f}" if math.isfinite(seconds) else "–"
-
-
-def _settings(value: Any) -> str:
-    """Settings as "γ 0.3, depth 2", whether they come as a dict or as text."""
-    if not isinstance(value, dict):
-        return "" if value is None else str(value)
-    found = [(str(name), v) for name, v in value.items() if v is not None and v is not False]
+def _settings(settings: dict[str, Any]) -> str:
+    """Settings as "γ 0.3, depth 2", without those that are off."""
+    found = [(name, v) for name, v in settings.items() if v is not None and v is not False]
     return ", ".join(SYMBOLS.get(name, name) + _setting(v) for name, v in found)
 
 
@@ -217,8 +200,7 @@ def scope(facts: Facts) -> str:
     clf = facts.clf
     charts = []
     for name, key, chosen in (("γ", "gamma", clf.gamma_), ("α", "alpha", clf.alpha_)):
-        points = (clf.dial_ or {}).get(key, ())
-        tried = [(float(x), float(v)) for x, v in points if math.isfinite(v)]
+        tried = [(x, v) for x, v in clf.dial_[key] if math.isfinite(v)]
         if len({x for x, _ in tried}) > 1:
             label = f"validation {facts.metric}"
             charts.append(line_chart(tried, name=name, score=label, chosen=chosen))
@@ -230,10 +212,8 @@ def scope(facts: Facts) -> str:
     )
     if not charts:
         return f"{about}<p>γ and α were not varied, so there is nothing to draw.</p>"
-    ring = ""
-    if clf.gamma_ is not None:
-        choice = f"γ = {clf.gamma_:g}, α = {facts.alpha:g}"
-        ring = f"<p class=quiet>The ring is what was chosen: {choice}.</p>"
+    said = "what was chosen" if clf.has_scope_ else "the best; the model has no scope of its own"
+    ring = f"<p class=quiet>The ring is γ = {clf.gamma_:g}, α = {clf.alpha_:g}: {said}.</p>"
     return f'{about}<div class="charts">{"".join(charts)}</div>{ring}'
 
 
@@ -317,10 +297,10 @@ aria-label="Spectral embedding of the graph; points are nodes"></canvas>
 <label><input id="edges" type="checkbox" {rewired}> rewired edges</label></div>
 <div id="legend" aria-label="Classes"></div>
 <p class="quiet">Each point is a node, placed by the first two eigenvectors of L^(α,γ) at
-α = {facts.alpha:g}; nodes near each other here are near each other for diffusion. At γ =
-{facts.gamma:g} the axes are φ¹ and φ²; at other γ the picture is turned to match. They show the
-order of the nodes, not the values, as by value a few nodes would lie far from all others. The star
-is the gradient node, the greatest entry of φ¹.</p>"""
+α = {facts.clf.alpha_:g}; nodes near each other here are near each other for diffusion. At
+γ = {facts.clf.gamma_:g} the axes are φ¹ and φ²; at other γ the picture is turned to match. They
+show the order of the nodes, not the values, as by value a few nodes would lie far from all others.
+The star is the gradient node, the greatest entry of φ¹.</p>"""
 
 
 def _search(facts: Facts) -> str:

@@ -33,15 +33,6 @@ __all__ = [
     "plain_words",
 ]
 
-# In the order of the paper's table.
-MEASURES: dict[str, Callable[[Graph, NDArray[np.int64]], float]] = {
-    "node": homophily.node,
-    "edge": homophily.edge,
-    "class": homophily.class_insensitive,
-    "aggregation": homophily.aggregation,
-    "adjusted": homophily.adjusted,
-    "label_informativeness": homophily.label_informativeness,
-}
 REACHES: tuple[Reach, ...] = ("all", "far")
 
 
@@ -208,7 +199,7 @@ def measured_homophily(
         return None, {}
     values: dict[str, float | None] = {}
     undefined: dict[str, str] = {}
-    for name, measure in MEASURES.items():
+    for name, measure in homophily.MEASURES.items():
         try:
             values[name] = measure(g, labels)
         except InputError as e:
