@@ -136,6 +136,11 @@ def records_command(
             "tell": tell,
         }
         work = Records(request, Means(store=store or STORE, **means))
+        if plan and (as_json or not request.parts):
+            raise InputError(
+                "--plan tells in a table what --search, --final or --ablation would do; name one "
+                "of them, and leave --json out"
+            )
         if store is not None and not request.parts and not store.exists():
             raise InputError(f"there is no results store {store}; check the name")
         if request.parts and not _worked(work, plan_only=plan, quiet=as_json):
