@@ -1,4 +1,4 @@
-"""What a model is to the trainer: how to build it, what it is called with, how it is trained."""
+"""The interface of a model to the trainer: its module, its inputs, its loss, its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records in the making: searches by validation, final runs with fresh seeds, ablations."""
+"""The work of ``pdgnn records``: searches by validation, final runs with fresh seeds, ablations."""
 
 from __future__ import annotations
 
