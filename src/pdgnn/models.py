@@ -236,7 +236,9 @@ _PD_NET = Model(
         "scope_lr": Option(
             0.01, partial(check_number, "it"), value=True, help="their learning rate"
         ),
-        "optimizer": Option("adamw", one_of("adamw", "adam"), value=True, help="adam: coupled L2"),
+        "optimizer": Option(
+            "adamw", one_of("adamw", "adam"), value=True, help="adamw, or adam with coupled L2"
+        ),
     },
     name="PD-Net",
     uses=("depth", "width", "heads", "dropout", "alpha", "gamma", "rewired"),
