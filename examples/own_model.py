@@ -76,13 +76,17 @@ def by_hand(task: Task, spec: RunSpec, device: str) -> float:
 def main() -> None:
     """Train, check the scores against the logits, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graph", default="synthetic:num_nodes=500,homophily=0.2")
+    parser.add_argument(
+        "--graph", default="synthetic:num_nodes=500,homophily=0.2", help="of three classes or more"
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--compare", action="store_true")
     args = parser.parse_args()
     task = Task.open(args.graph)
+    if task.num_classes < 3:
+        parser.error("this program compares accuracies; name a --graph of three classes or more")
     specs = runs(args.graph, args.width, args.steps)
     begun = time.perf_counter()
     results = train(

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch.linalg import matrix_power
 
-from pdgnn import InputError
+from commands import refused
+from pdgnn import Graph, InputError
 from pdgnn.baselines.bernnet import MODEL
+from pdgnn.models import Size
 from published import (
     adjacency,
     beats_gcn,
@@ -17,6 +19,7 @@ from published import (
     check_fits,
     check_many_are_single,
     features,
+    inputs,
     logits,
     made,
     normalized,
@@ -52,6 +55,28 @@ def test_the_filter_starts_as_the_identity():
     with torch.no_grad():
         module.theta.fill_(1.0)
     torch.testing.assert_close(logits(MODEL, module, graph, x), module.mlp(x).detach())
+
+
+@pytest.mark.parametrize(("precision", "hops"), [("float32", 20), ("float64", 40)])
+def test_the_largest_degree_is_one_that_the_precision_can_carry(precision, hops):
+    """Where all θ are 1 the filter is the identity; a path has frequencies up to the highest."""
+    graph = Graph.from_edge_index(torch.stack([torch.arange(99), torch.arange(1, 100)]))
+    given, x = inputs(MODEL, graph), features(graph)
+    module = MODEL.make(Size(5, 3, 100, 3), run(MODEL, precision=precision, options={"hops": hops}))
+    if precision == "float64":
+        module = module.double()
+    else:
+        given, x = {**given, "edge_weight": given["edge_weight"].float()}, x.float()
+    h = module.eval().mlp(x)
+    torch.testing.assert_close(module(x, **given), h, rtol=0, atol=0.02)
+    with pytest.raises(InputError, match=f"choose at most {hops}$"):
+        MODEL.make(Size(5, 3, 100, 3), run(MODEL, precision=precision, options={"hops": hops + 1}))
+
+
+def test_a_degree_that_is_too_large_ends_the_command_in_one_line():
+    small = ("--width", "4", "--steps", "1", "--splits", "0", "--option", "hops=2000")
+    message = "hops=2000 of bernnet"
+    refused("train", "minesweeper-generated:size=8", "-m", "bernnet", *small, message=message)
 
 
 def test_nodes_may_come_in_any_order():

@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from commands import run as command
 from pdgnn import InputError
 from pdgnn.baselines.cpgnn import MODEL, doubly_stochastic, estimate
+from pdgnn.models import MODELS
 from pdgnn.training import RunSpec, train
 from pdgnn.training.group import Group
 from pdgnn.training.inputs import InputCache
@@ -177,6 +179,13 @@ def test_bfloat16_trains_too():
     found = train(runs, models={"mine": MODEL}, tasks=TASKS, curves=True, most_runs=2)
     for full, half in zip(found[:2], found[2:], strict=True):
         np.testing.assert_allclose(half.curves[:, 0], full.curves[:, 0], rtol=0.02)
+
+
+@pytest.mark.parametrize("name", ["cpgnn", "pd-net"])
+def test_no_norm_may_be_asked_for_on_the_command_line(name):
+    small = ("--width", "4", "--steps", "1", "--splits", "0", "--option", "norm=none")
+    said = command("train", "minesweeper-generated:size=8", "-m", name, *small).stdout
+    assert MODELS[name].name in said
 
 
 @pytest.mark.parametrize("options", [{"pretraining": -1}, {"norm": "mean"}])

@@ -58,6 +58,28 @@ def test_the_propagated_scores_have_a_dropout_of_their_own():
     torch.testing.assert_close(some[kept], 2 * full[kept])
 
 
+def test_two_classes_may_have_a_score_each_that_are_dropped_apart():
+    """One logit that is dropped is 0; of two scores the other one is left."""
+    graph = random_graph(0)
+    x = features(graph)
+    options = {"hops": 1, "prop_dropout": 0.5, "teleport": 1.0, "two_scores": True}
+    module = MODEL.make(Size(5, 1, 14, 2), run(MODEL, dropout=0.0, options=options)).double()
+    given = inputs(MODEL, graph, x, options=options)
+    h = module.lin_out(module.lin_in(x).relu())  # [N, 2]
+    torch.testing.assert_close(module.eval()(x, **given), h[:, 1:] - h[:, :1])
+    some = module.train()(x, **given)
+    ways = torch.stack([h[:, 1] * 0, -2 * h[:, 0], 2 * h[:, 1], 2 * (h[:, 1] - h[:, 0])], dim=1)
+    distance = (some - ways).abs()  # [N, 4]: none kept, the first, the second, both
+    assert (distance.min(dim=1).values < 1e-12).all()
+    assert {1, 2} <= set(distance.argmin(dim=1).tolist())
+
+
+def test_with_more_classes_or_by_default_scores_are_logits():
+    for out, classes, wanted in [(3, 3, {"two_scores": True}), (1, 2, {})]:
+        module = MODEL.make(Size(5, out, 14, classes), run(MODEL, options=wanted))
+        assert module.lin_out.out_features == out
+
+
 def test_the_weights_of_hops_do_not_decay():
     spec = run(MODEL, lr=0.1, weight_decay=0.5)
     assert MODEL.rates(spec) == {"": (0.1, 0.5), "gamma": (0.1, 0.0)}

@@ -7,9 +7,10 @@ import pytest
 import torch
 from hypothesis import given as drawn
 
-from pdgnn import Graph
+from pdgnn import Graph, InputError
 from pdgnn.baselines import h2gcn
 from pdgnn.baselines.h2gcn import MODEL, two_hop_edges
+from pdgnn.models import Size
 from pdgnn.ops import Edges
 from published import (
     adjacency,
@@ -22,6 +23,7 @@ from published import (
     made,
     normalized,
     random_graph,
+    run,
     unrelated,
 )
 from strategies import graphs
@@ -32,6 +34,12 @@ def far(a: torch.Tensor) -> torch.Tensor:
     near = a > 0
     eye = torch.eye(len(a), dtype=torch.bool)
     return ((a @ a > 0) & ~near & ~eye).double()
+
+
+def test_channels_that_no_machine_can_hold_are_refused_before_they_are_drawn():
+    MODEL.make(Size(5, 3, 14, 3), run(MODEL, depth=10, width=6))
+    with pytest.raises(InputError, match="each round of h2gcn doubles the channels: depth=40 at"):
+        MODEL.make(Size(5, 3, 14, 3), run(MODEL, depth=40, width=6))
 
 
 @drawn(graphs())

@@ -97,6 +97,11 @@ def test_stopped_by_ctrl_c(graph, monkeypatch):
         (["--splits", "a"], "--splits takes whole numbers"),
         (["--models", "pd-trees", "--final"], "no setting of pd-trees on "),
         (["--models", "pd-net", "--ablation"], "no setting of pd-net on "),
+        (["--models", "pd-trees", "--ablation"], "an ablation is one of pd-net; name it among"),
+        (["--plan"], "--plan tells in a table what --search, --final or --ablation would do"),
+        (["--search", "--plan", "--json"], "leave --json out"),
+        (["--store", "nothing.sqlite"], "there is no results store nothing.sqlite; check the name"),
+        (["--search", "--plan", "--splits", "1,2"], "graph.npz has splits 0 to 1; there is no 2"),
         (["--search", "--workers", "0"], "workers must be a whole number of at least 1"),
     ],
 )

@@ -38,6 +38,20 @@ def test_it_runs(path, tmp_path):
     assert done.stdout.strip()
 
 
+def test_a_model_of_ones_own_says_which_graphs_it_compares():
+    program = [sys.executable, str(ROOT / "examples" / "own_model.py")]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [*program, "--graph", "minesweeper-generated:size=8"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith("name a --graph of three classes or more\n")
+
+
 # --- the recipe of docs/layers.md -----------------------------------------------------------------
 
 

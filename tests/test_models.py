@@ -176,6 +176,10 @@ def test_models_are_found_by_name():
         check_models({"gcn": mine})
     with pytest.raises(InputError, match="the model 'mine' must be a Model, not function"):
         check_models({"mine": linear})
+    with pytest.raises(InputError, match="the name of a model must be a text, not 3"):
+        check_models({3: mine})
+    with pytest.raises(InputError, match="models must be a dict of names and Models, not "):
+        check_models([mine])
 
 
 @pytest.mark.parametrize(
@@ -183,6 +187,11 @@ def test_models_are_found_by_name():
     [
         ({"build": 3}, "build of a model must be a function, not 3"),
         ({"inputs": 3}, "inputs of a model must be a function"),
+        ({"inputs": None}, "inputs of a model must be a function, not None"),
+        ({"loss": "mse"}, "loss of a model must be a function, not 'mse'"),
+        ({"check": 1}, "check of a model must be a function, not 1"),
+        ({"groups": "lin"}, "groups must be a dict or a function, not 'lin'"),
+        ({"options": ["k"]}, "options must be a dict of names and defaults, not \\['k'\\]"),
         ({"optimizer": "sgd"}, "optimizer must be 'adamw' or 'adam', not 'sgd'"),
         ({"uses": ("lr",)}, "uses has 'lr'; choose among depth, width"),
         ({"values": ("k",)}, "values has 'k'; choose among depth, width"),

@@ -91,8 +91,8 @@ def test_options_at_their_default_do_not_count():
     ("options", "message"),
     [
         ({"j": 1}, "mine has no option 'j'; it has k, slope"),
-        ({"k": 2.5}, "option k must be a whole number of at least"),
-        ({"k": True}, "option k must be a whole number of at least"),
+        ({"k": 2.5}, "option k must be a whole number, not 2.5"),
+        ({"k": True}, "option k must be a whole number, not True"),
         ({"slope": "steep"}, "option slope must be a number"),
     ],
 )

@@ -70,7 +70,11 @@ def find_model(name: str, models: Mapping[str, Model] | None = None) -> Model:
 
 def check_models(models: Mapping[str, Model]) -> dict[str, Model]:
     """`models` if they are some, with names that the registry does not have."""
+    if not isinstance(models, Mapping):
+        raise InputError(f"models must be a dict of names and Models, not {models!r}")
     for name, model in models.items():
+        if not isinstance(name, str):
+            raise InputError(f"the name of a model must be a text, not {name!r}")
         if not isinstance(model, Model):
             raise InputError(f"the model {name!r} must be a Model, not {type(model).__name__}")
         if name in MODELS:
@@ -232,7 +236,9 @@ _PD_NET = Model(
         "scope_lr": Option(
             0.01, partial(check_number, "it"), value=True, help="their learning rate"
         ),
-        "optimizer": Option("adamw", one_of("adamw", "adam"), value=True, help="adam: coupled L2"),
+        "optimizer": Option(
+            "adamw", one_of("adamw", "adam"), value=True, help="adamw, or adam with coupled L2"
+        ),
     },
     name="PD-Net",
     uses=("depth", "width", "heads", "dropout", "alpha", "gamma", "rewired"),

@@ -133,13 +133,17 @@ MODEL = Model(
     inputs=_inputs,
     optimizer="adam",
     options={
-        "aggregators": Option("mean-dir1-av-dir1-dx", one_of(*AGGREGATORS)),
-        "net": Option("complex", one_of(*NETS), help="messages of the source, or of both ends"),
+        "aggregators": Option(
+            "mean-dir1-av-dir1-dx", one_of(*AGGREGATORS), help=", ".join(AGGREGATORS)
+        ),
+        "net": Option(
+            "complex", one_of(*NETS), help="simple: messages of the source; complex: of both ends"
+        ),
         "laplacian": Option(
             "walk",
             one_of("walk", "combinatorial"),
             value=True,
-            help="that φ is an eigenvector of",
+            help="walk or combinatorial: whose eigenvector φ is",
         ),
     },
     name="DGN",

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from pdgnn.baselines.parts import adjacency_inputs, affine, dropped, propagate
+from pdgnn.errors import InputError
 from pdgnn.graph import Graph
 from pdgnn.nn.backbone import SeededModule
 from pdgnn.nn.features import SparseFeatures
@@ -36,6 +37,8 @@ __all__ = ["H2GCN", "MODEL", "two_hop_edges"]
 
 BLOCK = 2**24
 """Walks of length 2, or pairs, that are looked at at one time."""
+MOST_CHANNELS = 2**20
+"""Of all rounds side by side: what more takes is memory that no machine has for a whole graph."""
 
 
 class H2GCN(SeededModule):
@@ -44,8 +47,14 @@ class H2GCN(SeededModule):
     def __init__(self, size: Size, spec: RunSpec) -> None:
         super().__init__(spec.dropout, spec.seed)
         self.rounds = spec.depth
+        channels = spec.width * (2 ** (spec.depth + 1) - 1)
+        if channels > MOST_CHANNELS:
+            raise InputError(
+                f"each round of h2gcn doubles the channels: depth={spec.depth} at width "
+                f"{spec.width} makes more than {MOST_CHANNELS:,}; choose a smaller depth or width"
+            )
         self.lin_in = nn.Linear(size.in_channels, spec.width)
-        self.lin_out = nn.Linear(spec.width * (2 ** (spec.depth + 1) - 1), size.out_channels)
+        self.lin_out = nn.Linear(channels, size.out_channels)
 
     def forward(
         self,

@@ -1,8 +1,8 @@
 """What several of these systems have in common: an MLP, a step of propagation, rates of their own.
 
-Every system is a :class:`~pdgnn.nn.SeededModule` of (size, spec), written for one run: the masks of
-its dropout do not depend on which others it trains with. In bfloat16 it is the parameters that are
-narrow, but for those that it names in ``wide``; :func:`affine` takes an input of any type.
+Every system is a :class:`~pdgnn.nn.SeededModule` of (size, spec), written for one run: its dropout
+masks do not depend on which other runs it trains with. In bfloat16 its parameters are narrow, but
+for those that it names in ``wide``; :func:`affine` takes an input of any type.
 """
 
 from __future__ import annotations
@@ -172,6 +172,7 @@ def one_of(*names: str) -> Any:
 
 
 def _one_of(names: Sequence[str], value: Any) -> str:
+    value = "none" if value is None else value  # what the command line makes of this word is None
     if value not in names:
         raise InputError(f"choose one of {', '.join(names)}, not {value!r}")
     return str(value)
@@ -207,7 +208,7 @@ def number_option(
 
 
 def keep_options(module: nn.Module, spec: RunSpec, *names: str) -> None:
-    """Have the values of these options as buffers of `module`, called like them."""
+    """Register the values of these options as buffers of `module`, under their names."""
     for name in names:
         value = spec.options[name]
         wide = torch.float64 if isinstance(value, float) else None  # until the run's type is known

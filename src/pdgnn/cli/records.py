@@ -113,6 +113,7 @@ def records_command(
     pdgnn records --store records.sqlite --json
     """
     with wrapped_errors():
+        from pdgnn.errors import InputError
         from pdgnn.experiments.means import Means
         from pdgnn.experiments.records.work import Records, RecordsRequest
 
@@ -135,6 +136,13 @@ def records_command(
             "tell": tell,
         }
         work = Records(request, Means(store=store or STORE, **means))
+        if plan and (as_json or not request.parts):
+            raise InputError(
+                "--plan tells in a table what --search, --final or --ablation would do; name one "
+                "of them, and leave --json out"
+            )
+        if store is not None and not request.parts and not store.exists():
+            raise InputError(f"there is no results store {store}; check the name")
         if request.parts and not _worked(work, plan_only=plan, quiet=as_json):
             return
         _show(work, as_json=as_json, markdown=markdown)

@@ -176,9 +176,7 @@ class AggregateBlock(nn.Module):
             raise InputError(
                 "this model weighs its messages; give edge_weight, see nn.graph_inputs"
             )
-        message = aggregate(x[:, None], weight[:, None], context.edges).squeeze(
-            1
-        )  # [N, 1, D] and back
+        message = aggregate(x[:, None], weight[:, None], context.edges).squeeze(1)  # [N, D]
         out: Tensor = self.feed_forward(_seen(x, message, self.sep), residual, context)
         return out
 

@@ -1,4 +1,4 @@
-"""What a model is to the trainer: how to build it, what it is called with, how it is trained."""
+"""The interface of a model to the trainer: its module, its inputs, its loss, its options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from pdgnn.errors import InputError, check_number, check_whole
+from pdgnn.errors import InputError, check_number
 from pdgnn.graph import Graph
 from pdgnn.rewiring import rewire
 from pdgnn.spectrum import first_eigenvector
@@ -68,7 +68,8 @@ class Option:
             if not isinstance(value, bool):
                 raise InputError(f"option {name} must be True or False, not {value!r}")
         elif isinstance(self.default, int):
-            value = check_whole(f"option {name}", value, least=-(2**63))
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise InputError(f"option {name} must be a whole number, not {value!r}")
         elif isinstance(self.default, float):
             value = check_number(f"option {name}", value, -float("inf"))
         elif isinstance(self.default, str) and not isinstance(value, str):
@@ -145,9 +146,14 @@ class Model:
 
     def __post_init__(self) -> None:
         """Check what can be checked without a run."""
-        for what, given in (("build", self.build), ("inputs", self.inputs)):
-            if not callable(given):
+        for what in ("build", "inputs", "loss", "ignores", "check"):
+            given = getattr(self, what)
+            if not callable(given) and (given is not None or what in ("build", "inputs")):
                 raise InputError(f"{what} of a model must be a function, not {given!r}")
+        if not callable(self.groups) and not isinstance(self.groups, Mapping):
+            raise InputError(f"groups must be a dict or a function, not {self.groups!r}")
+        if not isinstance(self.options, Mapping):
+            raise InputError(f"options must be a dict of names and defaults, not {self.options!r}")
         if not callable(self.optimizer):
             _checked_optimizer(self.optimizer)
         for what, names in (("uses", self.uses), ("values", self.values)):

@@ -44,9 +44,16 @@ class PDNet(SeededModule):
     applied `rounds` times with the same weights, and logits are a Linear of the last h. There are
     no residuals. A batch norm has no b before it, which it would take out again.
 
-    Weights shared over rounds, each of which sees the features again, are a rule that is applied
-    until it has spread: `rounds` may be changed after training (``net.rounds = 40``) for a graph
-    that is larger, or asks for more.
+    As all rounds have the same weights, there may be more of them after training than in it
+    (``net.rounds = 40``), for a graph that is larger or whose nodes must hear from further away.
+
+    What the parts are worth was measured on squirrel-filtered, by changing one at a time of the
+    setting that validation chose (docs/records.md, 30 runs each). Its accuracy is 45.3. It falls by
+    9.1 points with "sage" in the place of P, 7.8 with "gat", 1.9 with "gcn", 6.0 without a norm,
+    1.8 with a layer norm, 1.4 without `self_path` and 0.7 without `running`. There a second round
+    (−2.1), `inject` (−2.8) and a second scope (−2.4) did not help. Only the differences of 6 points
+    and more are significant over ten splits. On minesweeper validation chose 16 rounds with
+    `inject`.
 
     Args:
         in_channels: Features of a node.

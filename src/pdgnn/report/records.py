@@ -152,16 +152,15 @@ def _settings(table: RecordTable, dataset: str) -> list[str]:
 
 def setting_text(line: Line) -> str:
     """The fields and options of a setting that matter: ``depth 2, lr 0.01, rounds 20``."""
-    if line.spec is None:
+    spec = line.spec
+    if spec is None:
         return ""
-    spec, own = (
-        line.spec,
-        {n: v for n, v in line.spec.options.items() if n not in line.spec.defaults},
-    )
-    trees = spec.model not in MODELS
-    names = ("lr", "steps") if trees else [n for n in FIELDS if n not in USED or spec.uses(n)]
+    if spec.model in MODELS:
+        names = [n for n in FIELDS if n not in USED or spec.uses(n)]
+        own = {n: v for n, v in spec.options.items() if n not in spec.defaults}
+    else:  # trees: all options, as their defaults stand nowhere else
+        names, own = ["lr", "steps"], dict(spec.options)
     said = [f"{SHORT.get(n, n)} {getattr(spec, n):g}" for n in names]
-    own = dict(spec.options) if trees else own
     return ", ".join([*said, *(f"{name} {value}" for name, value in own.items())])
 
 

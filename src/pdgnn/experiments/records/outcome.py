@@ -221,9 +221,8 @@ class _Gathered:
     dataset: str
     results: Results
     splits: tuple[int, ...]
-    choices: dict[str, Choice | None] = field(
-        default_factory=dict
-    )  # that were asked for, by method
+    choices: dict[str, Choice | None] = field(default_factory=dict)
+    """Those that were asked for, by method."""
 
     def line(self, method: Method) -> Line:
         if method.name == "average":

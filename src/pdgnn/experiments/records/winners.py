@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
 from pdgnn.experiments.records.spaces import OWN_MODELS
 from pdgnn.models import find_model
-from pdgnn.training.spec import RunSpec, resolved
+from pdgnn.training.spec import SETTINGS, RunSpec, resolved
 
 __all__ = ["FILE", "Choice", "as_json", "winner", "winners"]
 
@@ -59,11 +59,13 @@ def as_json(choices: Mapping[tuple[str, str], Choice]) -> str:
     for (dataset, method), choice in choices.items():
         spec = choice.spec
         usual = RunSpec(dataset=dataset, model=spec.model, precision=spec.precision)
-        said = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name != "defaults"}
-        said = {n: v for n, v in said.items() if n == "model" or v != getattr(usual, n)}
-        own = {n: v for n, v in spec.options.items() if n not in spec.defaults}
-        said |= {"options": own} if own else {}
-        said = {n: v for n, v in said.items() if n != "options" or own}
+        said: dict[str, Any] = {
+            name: getattr(spec, name)
+            for name in SETTINGS
+            if name == "model" or getattr(spec, name) != getattr(usual, name)
+        }
+        if own := {n: v for n, v in spec.options.items() if n not in spec.defaults}:
+            said["options"] = own
         found.setdefault(dataset, {})[method] = {
             "setting": said,
             "settings": choice.settings,

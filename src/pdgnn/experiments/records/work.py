@@ -1,4 +1,4 @@
-"""The records in the making: searches by validation, final runs with fresh seeds, ablations."""
+"""The work of ``pdgnn records``: searches by validation, final runs with fresh seeds, ablations."""
 
 from __future__ import annotations
 
@@ -75,6 +75,8 @@ class RecordsRequest:
             )
         for split in self.splits or ():
             check_whole("split", split, 0)
+        if "ablation" in self.parts and METHODS["pd-net"] not in check_methods(self.methods):
+            raise InputError("an ablation is one of pd-net; name it among the models too")
 
     @property
     def all_splits(self) -> tuple[int, ...]:
@@ -321,7 +323,12 @@ class Records:
 
     def _task(self, dataset: str) -> Task:
         if dataset not in self._tasks:
-            self._tasks[dataset] = Task.open(dataset, self.request.root)
+            task = Task.open(dataset, self.request.root)
+            if (highest := max(self.request.all_splits)) >= task.num_splits:
+                raise InputError(
+                    f"{dataset} has splits 0 to {task.num_splits - 1}; there is no {highest}"
+                )
+            self._tasks[dataset] = task
         return self._tasks[dataset]
 
     @cached_property
