@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from pdgnn.errors import InputError
 from pdgnn.training.spec import SETTINGS, RunResult, RunSpec
 
-__all__ = ["MLflow", "TensorBoard", "Tracker", "find_tracker"]
+__all__ = ["MLflow", "TensorBoard", "Tracker", "find_tracker", "tracker_place"]
 
 CURVES = ("loss", "val", "test")
 """The columns of ``RunResult.curves``."""
@@ -42,10 +42,16 @@ def find_tracker(text: str) -> Tracker:
     An MLflow URI is the address of a server, or a file such as ``sqlite:///runs.db``, for which
     MLflow needs its full package.
     """
+    kind, place = tracker_place(text)
+    return TensorBoard(place) if kind == "tensorboard" else MLflow(place)
+
+
+def tracker_place(text: str) -> tuple[str, str]:
+    """``"tensorboard:DIR"`` as its kind and its folder or address; nothing is opened."""
     kind, _, place = text.partition(":")
     if kind not in ("tensorboard", "mlflow") or not place:
         raise InputError(f"unknown tracker {text!r}; use 'tensorboard:DIR' or 'mlflow:URI'")
-    return TensorBoard(place) if kind == "tensorboard" else MLflow(place)
+    return kind, place
 
 
 class TensorBoard:
