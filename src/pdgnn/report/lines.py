@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pdgnn.experiments.outcome import Cell, Published, Row, ScoreTable, Tried
+from pdgnn.experiments.outcome import Cell, Published, Row, ScoreTable, Tried, signed
 from pdgnn.experiments.significance import LEVEL, Comparison, compare_with_published
 from pdgnn.report.escape import one_line
 
@@ -143,7 +143,7 @@ def _difference(chosen: Tried | None, cell: Cell | None, comparison: Comparison 
         return ""
     own = chosen.mean - published.mean if comparison is None else comparison.difference
     star = "*" if comparison is not None and comparison.significant else ""
-    return f"{own:+.2f}{star}".replace("-", "−") if math.isfinite(own) else ""
+    return f"{signed(own)}{star}" if math.isfinite(own) else ""
 
 
 def _missing(cell: Cell | None) -> str:
@@ -197,11 +197,17 @@ def shortfalls(table: ScoreTable, comparisons: Comparisons) -> list[str]:
                 continue
             off = chosen.mean - published.mean
             if off < 0 and (line.significant or off < -(published.std or 0.0)):
-                reaches = best.mean >= published.mean
+                if line.best_of == "1":
+                    rest = "No other setting was trained to the end"
+                else:
+                    reaches = best.mean >= published.mean
+                    rest = f"The best test cell of {line.best_of} " + (
+                        "reaches it" if reaches else "does not reach it either"
+                    )
+                    rest += f" ({best.mean:.2f})"
                 said.append(
                     f"{line.label} on {one_line(dataset)}: {chosen.mean:.2f} by validation, "
-                    f"{published.mean:.2f} published. The best test cell of {line.best_of} "
-                    f"{'reaches it' if reaches else 'does not reach it either'} ({best.mean:.2f})."
+                    f"{published.mean:.2f} published. {rest}."
                 )
     return said
 
