@@ -24,6 +24,9 @@ CURVES = ("loss", "val", "test")
 BATCH = 1000
 """The most metrics that MLflow takes at once."""
 EXPERIMENT = "pdgnn"
+RETRIES = "3"
+"""Of a request to MLflow's server, each after a pause twice as long: seconds, where its own seven
+would hold a training up for minutes."""
 
 
 class Tracker(Protocol):
@@ -97,6 +100,7 @@ class MLflow:
     def __init__(self, uri: str) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("DO_NOT_TRACK", "true")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", RETRIES)
         mlflow = _imported("mlflow", "mlflow")
         self._entities = import_module("mlflow.entities")
         try:
@@ -106,6 +110,8 @@ class MLflow:
             self._experiment = found or self._client.create_experiment(EXPERIMENT)
         except (mlflow.exceptions.MlflowException, ImportError) as e:
             said = str(e).strip().partition("\n")[0][:200]
+            if not uri.startswith(("http:", "https:")):
+                said += "; for a store in a file: pip install mlflow"
             raise InputError(f"cannot track runs in MLflow at {uri}: {said}") from e
 
     def run(self, result: RunResult) -> None:
