@@ -181,6 +181,19 @@ def test_the_plan_has_every_stage_and_what_is_there(tmp_path):
     assert (cell.run_steps, cell.seconds) == (0, None)
 
 
+def test_a_plan_only_reads_the_store(tmp_path, monkeypatch):
+    request = Request(name="table2", rows=["GCN"], **SMALL)
+    means = Means(store=tmp_path / "s")
+    Reproduction(request, means).run()
+
+    def refused(*_, **__):
+        raise AssertionError("a plan opens nothing to write to")
+
+    monkeypatch.setattr("pdgnn.training.store.open_database", refused)
+    (cell,) = make_plan(Reproduction(request, means), measure=False).cells
+    assert cell.done == 14
+
+
 def test_datasets_that_are_not_there_are_left_out_unless_they_were_asked_for(monkeypatch):
     def opened(name, root=None):
         if name != "citeseer":

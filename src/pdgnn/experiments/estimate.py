@@ -122,7 +122,7 @@ def _finished(
     if file is None or not Path(file).exists():
         return {}
     data = work.tasks[dataset].fingerprint()
-    with Store(file) as store:
+    with Store(file, writable=False) as store:
         found = store.results([(data, spec.key) for spec in specs], curves=curves)
     return {key: result for (_, key), result in found.items()}
 
