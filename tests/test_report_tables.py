@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from math import nan
 
 import pytest
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.console import Console
 from outcomes import COMPARISONS, DATASETS, HOSTILE, fact_table, score_table
 from pdgnn.experiments.outcome import Published, ScoreTable
 from pdgnn.report.latex import latex_text
-from pdgnn.report.lines import dataset_lines, shortfalls, trained_datasets
+from pdgnn.report.lines import dataset_lines, notes, shortfalls, trained_datasets
 from pdgnn.report.tables import table_latex, table_markdown, table_text
 
 EMPTY = ScoreTable("table1", "Table 1", (), ("cora",), {})
@@ -56,6 +57,16 @@ def test_a_shortfall_where_there_is_no_other_best_test_cell():
     cells = {where: replace(cell, tried=(cell.by_validation,))}
     (said,) = shortfalls(replace(table, cells=cells), COMPARISONS)
     assert said.endswith(" published. No other setting was trained to the end.")
+
+
+def test_a_row_whose_runs_have_all_diverged_is_named():
+    table = score_table()
+    (label, dataset), cell = next((k, c) for k, c in table.cells.items() if c.by_validation)
+    lost = replace(cell.by_validation, val=(nan,) * len(cell.by_validation.val))
+    made = replace(table, cells={(label, dataset): replace(cell, tried=(lost,))})
+    said = f"No setting without a run that diverged: {label} on {dataset}."
+    assert said in notes(made, dataset_lines(made, dataset, {}))
+    assert not any("diverged" in s for s in notes(table, dataset_lines(table, dataset, {})))
 
 
 def test_a_difference_that_rounds_to_nothing_has_no_sign():

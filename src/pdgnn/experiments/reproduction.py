@@ -309,7 +309,7 @@ def reproduce(
     )
     kind = find_experiment(name).kind
     if kind == "facts":
-        return _facts(name, means, root)
+        return _facts(name, datasets, means, root)
     if kind == "figure":
         return _figure1(means, root)
     request = Request(
@@ -331,11 +331,16 @@ def reproduce(
     return work.table()
 
 
-def _facts(name: str, means: Means, root: str | PathLike[str] | None) -> FactTable:
+def _facts(
+    name: str,
+    datasets: Sequence[str] | None,
+    means: Means,
+    root: str | PathLike[str] | None,
+) -> FactTable:
     from pdgnn.experiments.facts import fact_table
 
     runs = [] if means.store is None else read_runs(means.store)[0]
-    return fact_table(name, root=root, runs=runs)
+    return fact_table(name, root=root, runs=runs, datasets=datasets)
 
 
 def _figure1(means: Means, root: str | PathLike[str] | None) -> Figure1:

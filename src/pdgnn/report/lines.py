@@ -172,6 +172,13 @@ def notes(table: ScoreTable, lines: Iterable[Line]) -> list[str]:
         said.append(f"Not there yet, published scores only: {', '.join(absent)}.")
     if any(line.missing for line in shown):
         said.append("Missing: runs of those wanted that are not finished.")
+    lost = [
+        f"{line.label} on {one_line(line.cell.dataset)}"
+        for line in shown
+        if line.cell and line.cell.whole and not line.cell.by_validation
+    ]
+    if lost:
+        said.append(f"No setting without a run that diverged: {', '.join(lost)}.")
     parts = [
         f"{line.label} on {one_line(line.cell.dataset)} {len(line.cell.tried)} of {line.cell.grid}"
         for line in shown

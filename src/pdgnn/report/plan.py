@@ -34,8 +34,9 @@ def plan_text(plan: ReproductionPlan) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("graph", "row", "settings", "runs x steps of each stage", "done", "time left"):
         left = column in ("graph", "row")
-        side = "left" if left else "right"
-        table.add_column(column, justify=side, no_wrap=not left, overflow="fold")
+        table.add_column(
+            column, justify="left" if left else "right", no_wrap=not left, overflow="fold"
+        )
     for cell in plan.cells:
         table.add_row(
             one_line(cell.dataset),
