@@ -14,7 +14,7 @@ from rich.console import Console
 from outcomes import COMPARISONS, DATASETS, HOSTILE, fact_table, score_table
 from pdgnn.experiments.outcome import Published, ScoreTable
 from pdgnn.report.latex import latex_text
-from pdgnn.report.lines import dataset_lines, notes, shortfalls, trained_datasets
+from pdgnn.report.lines import block_lines, dataset_lines, notes, shortfalls, trained_datasets
 from pdgnn.report.tables import table_latex, table_markdown, table_text
 
 EMPTY = ScoreTable("table1", "Table 1", (), ("cora",), {})
@@ -57,6 +57,20 @@ def test_a_shortfall_where_there_is_no_other_best_test_cell():
     cells = {where: replace(cell, tried=(cell.by_validation,))}
     (said,) = shortfalls(replace(table, cells=cells), COMPARISONS)
     assert said.endswith(" published. No other setting was trained to the end.")
+
+
+def test_a_graph_of_ones_own_has_the_rows_that_were_trained():
+    table = score_table()
+    cells = {
+        (row, "mine"): replace(cell, dataset="mine", published=None)
+        for (row, dataset), cell in table.cells.items()
+        if dataset == DATASETS[0]
+    }
+    kept = [row for (row, _), cell in cells.items() if cell.tried or cell.runs_done]
+    assert 0 < len(kept) < len(table.rows)
+    made = replace(table, datasets=(*table.datasets, "mine"), cells={**table.cells, **cells})
+    assert [line.row.label for line in block_lines(made, "mine", {})] == kept
+    assert len(block_lines(made, DATASETS[0], {})) == len(table.rows)
 
 
 def test_a_row_whose_runs_have_all_diverged_is_named():

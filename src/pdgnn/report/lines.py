@@ -16,6 +16,7 @@ __all__ = [
     "TEST_USED",
     "Comparisons",
     "Line",
+    "block_lines",
     "compared",
     "dataset_lines",
     "mean_and_std",
@@ -84,6 +85,14 @@ def dataset_lines(table: ScoreTable, dataset: str, comparisons: Comparisons) -> 
         _line(row, table.cells.get((row.label, dataset)), comparisons.get((row.label, dataset)))
         for row in table.rows
     ]
+
+
+def block_lines(table: ScoreTable, dataset: str, comparisons: Comparisons) -> list[Line]:
+    """The lines to show of a dataset: on one that the paper does not have, those with runs."""
+    lines = dataset_lines(table, dataset, comparisons)
+    if any(line.published for line in lines):
+        return lines
+    return [line for line in lines if line.cell and (line.cell.tried or line.cell.runs_done)]
 
 
 def _line(row: Row, cell: Cell | None, comparison: Comparison | None) -> Line:
