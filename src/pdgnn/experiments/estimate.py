@@ -19,7 +19,7 @@ from pdgnn.training.trainer import train
 __all__ = ["CellPlan", "ReproductionPlan", "make_plan"]
 
 PROBE_STEPS = {"cpu": (1, 5), "cuda": (10, 60)}
-"""A group is trained for so many steps, then for so many; what they differ by is timed."""
+"""A short and a long training, in steps: the difference of their times is that of the steps."""
 PROBE_RUNS = {"cpu": 1, "cuda": 20}
 
 
@@ -71,7 +71,7 @@ class ReproductionPlan:
 
     @property
     def seconds(self) -> float | None:
-        """At most, by a rough estimate; None if nothing was measured."""
+        """A rough upper bound; None if nothing was measured."""
         known = [cell.seconds for cell in self.cells if cell.seconds is not None]
         return sum(known) if len(known) == len(self.cells) else None
 

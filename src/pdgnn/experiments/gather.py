@@ -208,7 +208,7 @@ def _datasets(
 
 
 class _Index:
-    """The runs by what they are of."""
+    """The runs by dataset, model and setting."""
 
     def __init__(
         self, runs: Sequence[StoredRun], steps: int, splits: Mapping[str, tuple[int, ...]]
@@ -328,7 +328,7 @@ _Part = tuple[str, int, Scope]  # precision, steps, the scope that stands for ot
 
 
 def _parts(runs: Sequence[StoredRun]) -> dict[_Part, dict[int, StoredRun]]:
-    """The runs of a setting by what they share, each by its split."""
+    """The runs of a setting, grouped by precision, steps and scope; in a group by split."""
     parts: dict[_Part, dict[int, StoredRun]] = {}
     for run in runs:
         spec = run.result.spec

@@ -45,7 +45,7 @@ class CellSearch:
     staged: Staged
 
     def counts(self, done: Callable[[list[RunSpec]], int]) -> Counts:
-        """How far it is; of stages that were not begun, the most that there can be."""
+        """Settings, finished runs and wanted runs; of later stages the most that there can be."""
         begun = self.staged.begun()
         later = sum(runs for runs, _ in self.staged.most_runs()[1:])
         return Counts(len(self.settings), done(begun), len(begun) + later)
@@ -142,7 +142,7 @@ class Reproduction:
         return f"reproduce({r.name!r}, search={r.search.value!r}, steps={r.steps})"
 
     def _batches(self, cells: list[CellSearch]) -> list[list[CellSearch]]:
-        """What is searched side by side: all rows, or one after the other if time is short."""
+        """The rows to search together: all of them, or one after the other under a time limit."""
         if self.means.minutes is None:
             return [cells] if cells else []
         found: dict[tuple[str, bool], list[CellSearch]] = {}

@@ -1,4 +1,4 @@
-"""What of the paper shall be made anew, and how: checked once, for Python and the command line."""
+"""Which part of a table to reproduce, checked once for Python and the command line."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let the file go; nothing can be asked of this store any more."""
+        """Close the file; the store cannot be used afterwards."""
         self._db.close()
 
     # --- finished runs ----------------------------------------------------------------------------

@@ -30,7 +30,7 @@ would hold a training up for minutes."""
 
 
 class Tracker(Protocol):
-    """Who is told of finished runs."""
+    """Logs finished runs."""
 
     def run(self, result: RunResult, /) -> None:
         """This run is finished; called once for each."""
@@ -91,7 +91,7 @@ class TensorBoard:
             writer.close()
 
     def close(self) -> None:
-        """Nothing: every run's files are closed."""
+        """Does nothing, as the files of each run are closed."""
 
 
 class MLflow:
@@ -130,7 +130,7 @@ class MLflow:
         client.set_terminated(run)
 
     def close(self) -> None:
-        """Nothing: every run is logged whole."""
+        """Does nothing, as each run is logged whole."""
 
 
 def _imported(module: str, extra: str) -> Any:
