@@ -87,3 +87,15 @@ def test_runs_may_be_kept_in_a_store(tmp_path):
     assert len(read_runs(tmp_path / "paper.sqlite")[0]) == RUNS
     assert run("-o", "other", "--store", "paper.sqlite").stdout == said.stdout
     assert not (tmp_path / "other" / "meta.json").exists()  # nothing was trained
+
+
+def test_the_plan_trains_nothing(tmp_path):
+    assert run("--plan").stdout == f"{RUNS} of {RUNS} runs are left, of 2 steps each\n"
+    assert [*tmp_path.iterdir()] == []
+    run()
+    assert run("--plan").stdout == f"0 of {RUNS} runs are left, of 2 steps each\n"
+
+
+def test_worker_processes_by_name_of_their_engine():
+    said = run("-o", "here").stdout
+    assert run("-o", "there", "--engine", "processes").stdout == said

@@ -73,7 +73,7 @@ def test_the_list_names_every_experiment_and_what_is_not_there():
 def test_plan_work_and_table(tmp_path):
     planned = run("table2", *SMALL, "--models", "GCN", "--plan")
     assert "10 x 1, 4 x 5" in planned.stdout
-    assert "at most 14 runs and 30 steps of a run, about " in planned.stdout
+    assert "at most 14 runs are left, of 30 steps together, about " in planned.stdout
     assert not (tmp_path / "paper.sqlite").exists()
     done = run("table2", *SMALL, "--models", "GCN")
     assert "stage 2 of 2: 2 settings of GCN; 4 runs of 5 steps" in done.stderr
@@ -101,9 +101,11 @@ def test_a_model_of_ones_own_beside_a_row(tmp_path):
         assert {r.result.spec.model for r in store.runs()} == {"gcn", "mine"}
 
 
-def test_a_model_of_ones_own_alone_is_shown_beside_all_rows():
+def test_a_model_of_ones_own_alone():
+    """On a graph that the paper does not have, rows without runs have nothing to show."""
     done = run("table2", *SMALL, "--models", "own.py:mine", "--no-measure")
-    assert "PD-GAT-sep (rewired)" in done.stdout
+    assert "  mine " in done.stdout
+    assert "PD-GAT-sep (rewired)" not in done.stdout
     with Store("paper.sqlite") as store:
         assert {r.result.spec.model for r in store.runs()} == {"mine"}
 
@@ -190,3 +192,91 @@ def test_labels_may_have_commas():
     assert rows == ["GAT + R, tuned", "GCN", "PD-GAT, α = γ = 1"]
     assert [*own] == ["mine"]
     assert "mine" not in MODELS
+
+
+TWO = """
+def other(size, spec):
+    return Net(size.in_channels, size.out_channels)
+
+another = Model(build=other, uses=["depth"])
+"""
+
+
+def test_two_models_of_one_file_in_worker_processes(tmp_path):
+    """The file is run once, so that both have functions which workers can import."""
+    (tmp_path / "two_models.py").write_text(OWN.partition("mine = ")[0] + NAMED + TWO)
+    models = "two_models.py:mine,two_models.py:another"
+    run("table2", *SMALL, "--models", models, "--no-measure", "--workers", "2")
+    with Store("paper.sqlite") as store:
+        assert {r.result.spec.model for r in store.runs()} == {"mine", "another"}
+
+
+@pytest.mark.parametrize(
+    ("other", "name", "message"),
+    [
+        ("else/own.py", "second", "own.py has the name of another module, own; rename the file"),
+        ("else/third.py", "mine", "--models has two models called mine; rename one of them"),
+    ],
+)
+def test_models_that_would_be_taken_for_one_another(tmp_path, other, name, message):
+    (tmp_path / "else").mkdir()
+    (tmp_path / other).write_text(OWN.replace("mine =", f"{name} ="))
+    commands.refused(
+        "reproduce", "table2", "--models", f"own.py:mine,{other}:{name}", message=message
+    )
+
+
+def test_the_plan_knows_what_is_done_of_every_stage():
+    words = ("table2", *SMALL, "--models", "GCN", "--no-measure")
+    run(*words)
+    said = run(*words, "--plan").stdout
+    assert "10 x 1, 4 x 5    14" in said
+    assert said.endswith("nothing is left to train\n")
+    again = run(*words, "--curves", "--plan").stdout  # those of the last stage, for their curves
+    assert "at most 4 runs are left, of 20 steps together" in again
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--minutes", "nan"], "minutes must be a number of at least 0"),
+        (["--minutes", "-1"], "minutes must be a number of at least 0"),
+        (["--most-runs", "0"], "most_runs must be a whole number of at least 1"),
+        (["--tracker", "w"], "unknown tracker 'w'"),
+        (["--splits", "2,99"], "has splits 0 to 9; there is no 99"),
+        (["--plan", "--table"], "choose one of --plan and --table"),
+    ],
+)
+def test_what_cannot_be_is_said_before_a_plan_is_shown(tmp_path, words, message):
+    base = ("reproduce", "table2", *SMALL, "--models", "GCN", "--no-measure")
+    commands.refused(*base, *words, message=message, columns=160)
+    assert not (tmp_path / "paper.sqlite").exists()
+
+
+def test_a_gpu_that_is_not_there_is_said_before_a_plan_is_shown(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    words = ("table2", *SMALL, "--models", "GCN", "--no-measure", "--device", "cuda")
+    commands.refused("reproduce", *words, message="device='cuda' needs a CUDA GPU")
+    assert "at most" in run(*words, "--plan").stdout
+
+
+def test_facts_of_some_graphs():
+    said = run("hyperparameters", "--datasets", "minesweeper,tolokers").stdout
+    assert "PD-GAT, tolokers" in said
+    assert "questions" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["homophily", "--steps", "5"], "homophily trains nothing and does not take --steps"),
+        (["datasets", "--models", "GCN"], "datasets trains nothing and does not take --models"),
+        (["datasets", "--datasets", "mine"], "datasets has no mine; it has cora, citeseer"),
+        (["hyperparameters", "--datasets", "cora"], "hyperparameters has no cora; it has roman"),
+        (["figure1", "--steps", "5"], "figure1 has settings of its own and does not take --steps"),
+        (["figure1", "-o", "x", "--table"], "figure1 has settings of its own and does not take"),
+    ],
+)
+def test_options_that_an_experiment_does_not_heed(tmp_path, words, message):
+    commands.refused("reproduce", *words, message=message)
+    assert not (tmp_path / "figure1").exists()

@@ -66,6 +66,16 @@ def test_a_line_for_each_setting_the_newest_last_and_a_count():
     assert count.startswith("7 runs of 3 settings on 1 dataset by 1 machine, finished 20")
 
 
+def test_a_long_list_is_printed_the_same(monkeypatch):
+    """Above so many settings without the table of rich, which takes minutes for thousands."""
+    rows = results(0.7, gamma=0.5), results(0.4), results(0.9, model="gcn", dataset="数据,x")
+    make_store("a.sqlite", *rows)
+    short = run("a.sqlite").stdout
+    monkeypatch.setattr("pdgnn.report.runs.MANY", 0)
+    monkeypatch.setattr("pdgnn.report.runs.Table.add_row", None)
+    assert run("a.sqlite").stdout == short
+
+
 def test_a_condition_chooses_runs():
     make_store("a.sqlite", results(0.7, gamma=0.5), results(0.4, depth=3))
     said = run("a.sqlite", "--where", "model = 'pd-gat' and depth > 2").stdout

@@ -177,7 +177,21 @@ def test_the_plan_has_every_stage_and_what_is_there(tmp_path):
     assert not (tmp_path / "s").exists()
     Reproduction(request, means).run()
     (cell,) = make_plan(Reproduction(request, means), measure=False).cells
-    assert (cell.done, cell.run_steps, cell.seconds) == (10, 20, None)
+    assert (cell.stages, cell.done) == (((10, 1), (4, 5)), 14)
+    assert (cell.run_steps, cell.seconds) == (0, None)
+
+
+def test_a_plan_only_reads_the_store(tmp_path, monkeypatch):
+    request = Request(name="table2", rows=["GCN"], **SMALL)
+    means = Means(store=tmp_path / "s")
+    Reproduction(request, means).run()
+
+    def refused(*_, **__):
+        raise AssertionError("a plan opens nothing to write to")
+
+    monkeypatch.setattr("pdgnn.training.store.open_database", refused)
+    (cell,) = make_plan(Reproduction(request, means), measure=False).cells
+    assert cell.done == 14
 
 
 def test_datasets_that_are_not_there_are_left_out_unless_they_were_asked_for(monkeypatch):

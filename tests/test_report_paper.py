@@ -19,6 +19,7 @@ from pdgnn.report.heatmap import SHADES, heat_data, heat_of, heat_svg
 from pdgnn.report.line_charts import Series, line_figure, nice_ends
 from pdgnn.report.paper import paper_page
 from pdgnn.report.paper_facts import Paper, collect, distinct_cells, read_paper
+from pdgnn.report.paper_sections import origin
 from pdgnn.training.spec import RunResult
 from pdgnn.training.store import Store
 
@@ -158,6 +159,30 @@ def test_a_heat_map_shows_the_best_depth_of_each_cell():
     label = next(a["aria-label"] for tag, a in found.seen if tag == "svg")
     assert "PD-GAT-sep (rewired) on chameleon-filtered" in label
     assert "48.50" in label
+
+
+def test_a_map_on_which_nothing_depends_looks_even():
+    """Its colours span a point: differences of hundredths are not drawn from end to end."""
+    cell = grid_cell(TABLE_ROWS[2], "chameleon-filtered")
+    flat = [replace(t, val=tuple(50 + i / 1000 for _ in t.val)) for i, t in enumerate(cell.alike)]
+    found = parsed(heat_svg(heat_of(replace(cell, alike=tuple(flat)))))
+    fills = {a["fill"] for tag, a in found.seen if tag == "rect" and "fill" in a}
+    middle = SHADES[len(SHADES) // 2 - 3 : len(SHADES) // 2 + 3]
+    assert fills <= {f"#{shade}" for shade in middle}
+
+
+def test_many_commands_of_a_machine_are_folded_up():
+    about = {
+        i: {"machine": "m", "command": f"pdgnn number {i}", "date": "2026-11-15T18:05:15+00:00"}
+        for i in range(7)
+    }
+    made = (small_runs() * 7)[:7]
+    few = origin(Paper([replace(r, provenance=i % 2) for i, r in enumerate(made)], about))
+    assert "<details>" not in few
+    assert "date 2026-11-15 18:05 UTC" in few
+    many = origin(Paper([replace(r, provenance=i) for i, r in enumerate(made)], about))
+    assert "<summary>7 commands, 7 runs</summary>" in many
+    assert "pdgnn number 6" in many
 
 
 def test_scopes_of_one_rewired_graph_share_their_value():

@@ -161,6 +161,9 @@ def test_print_is_light_open_and_without_controls(page):
     assert page.execute_script(shade) == "rgb(253, 253, 252)"
     for css in ("#theme", "nav", "#heat-controls", "#copy"):
         assert not page.find_element("css selector", css).is_displayed()
+    cells = "[...document.querySelectorAll('.scores :is(th, td)')]"
+    sizes = f"return {cells}.map(c => getComputedStyle(c).fontSize)"
+    assert len(set(page.execute_script(sizes))) == 1
     assert page.execute_script("return document.documentElement.scrollWidth") <= 800
     page.execute_script("dispatchEvent(new Event('afterprint'))")
     assert page.execute_script(shut) > 0

@@ -6,14 +6,15 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from math import nan
 
 import pytest
 from rich.console import Console
 
 from outcomes import COMPARISONS, DATASETS, HOSTILE, fact_table, score_table
-from pdgnn.experiments.outcome import ScoreTable
+from pdgnn.experiments.outcome import Published, ScoreTable
 from pdgnn.report.latex import latex_text
-from pdgnn.report.lines import dataset_lines, shortfalls, trained_datasets
+from pdgnn.report.lines import block_lines, dataset_lines, notes, shortfalls, trained_datasets
 from pdgnn.report.tables import table_latex, table_markdown, table_text
 
 EMPTY = ScoreTable("table1", "Table 1", (), ("cora",), {})
@@ -45,6 +46,50 @@ def test_a_cell_below_the_paper_says_whether_the_best_test_cell_reaches_it():
     assert len(said) == 2
     assert said[0].startswith("PD-GAT-sep (rewired) on chameleon-filtered: 46.50 by validation")
     assert "best test cell of 32 does not reach it either (46.50)" in said[0]
+
+
+def test_a_shortfall_where_there_is_no_other_best_test_cell():
+    table = score_table()
+    where = next(
+        k for k, c in table.cells.items() if shortfalls(replace(table, cells={k: c}), COMPARISONS)
+    )
+    cell = table.cells[where]
+    cells = {where: replace(cell, tried=(cell.by_validation,))}
+    (said,) = shortfalls(replace(table, cells=cells), COMPARISONS)
+    assert said.endswith(" published. No other setting was trained to the end.")
+
+
+def test_a_graph_of_ones_own_has_the_rows_that_were_trained():
+    table = score_table()
+    cells = {
+        (row, "mine"): replace(cell, dataset="mine", published=None)
+        for (row, dataset), cell in table.cells.items()
+        if dataset == DATASETS[0]
+    }
+    kept = [row for (row, _), cell in cells.items() if cell.tried or cell.runs_done]
+    assert 0 < len(kept) < len(table.rows)
+    made = replace(table, datasets=(*table.datasets, "mine"), cells={**table.cells, **cells})
+    assert [line.row.label for line in block_lines(made, "mine", {})] == kept
+    assert len(block_lines(made, DATASETS[0], {})) == len(table.rows)
+
+
+def test_a_row_whose_runs_have_all_diverged_is_named():
+    table = score_table()
+    (label, dataset), cell = next((k, c) for k, c in table.cells.items() if c.by_validation)
+    lost = replace(cell.by_validation, val=(nan,) * len(cell.by_validation.val))
+    made = replace(table, cells={(label, dataset): replace(cell, tried=(lost,))})
+    said = f"No setting without a run that diverged: {label} on {dataset}."
+    assert said in notes(made, dataset_lines(made, dataset, {}))
+    assert not any("diverged" in s for s in notes(table, dataset_lines(table, dataset, {})))
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_sign():
+    table = score_table()
+    (where, cell), *_ = ((k, c) for k, c in table.cells.items() if c.by_validation and c.published)
+    equal = Published(cell.by_validation.mean + 0.001, 1.0)
+    made = replace(table, cells={where: replace(cell, published=equal)})
+    lines = {line.label: line for line in dataset_lines(made, where[1], {})}
+    assert lines[where[0]].difference == "0.00"
 
 
 def test_datasets_without_runs_are_named():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from dataclasses import replace
 
@@ -102,6 +103,29 @@ def test_mlflow_has_every_run(tmp_path, monkeypatch):
     curve = client.get_metric_history(found[long.spec.key].info.run_id, "curve/val")
     assert [m.step for m in curve] == list(range(1, 601))
     assert [m.value for m in curve] == long.curves[:, 1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [("http://localhost:9", "cannot track"), ("nothing:///a.db", "pip install mlflow$")],
+)
+def test_what_mlflow_cannot_reach_is_one_line(uri, message, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(InputError, match=message) as error:
+        find_tracker(f"mlflow:{uri}")
+    assert "\n" not in str(error.value)
+
+
+def test_mlflow_does_not_try_for_minutes_unless_it_is_told_to(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "7")
+    MLflow((tmp_path / "runs").as_uri())
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "7"
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
+    MLflow((tmp_path / "runs").as_uri())
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "3"
 
 
 @pytest.mark.parametrize("text", ["tensorboard", "tensorboard:", "wandb:x", ""])

@@ -23,7 +23,7 @@ def split_models(text: str, labels: Collection[str]) -> tuple[list[str], dict[st
     A label may have a comma of its own: the longest one that fits counts.
     """
     parts = [part.strip() for part in text.split(",")]
-    rows, models = list[str](), dict[str, "Model"]()
+    rows, models, files = list[str](), dict[str, "Model"](), dict[str, Path]()
     while parts:
         for size in range(len(parts), 0, -1):
             name = ", ".join(parts[:size])
@@ -34,6 +34,13 @@ def split_models(text: str, labels: Collection[str]) -> tuple[list[str], dict[st
             continue
         if name not in labels and ".py:" in name:
             own, model = load_model(name)
+            if own in models:
+                raise InputError(f"--models has two models called {own}; rename one of them")
+            file = Path(name.rpartition(":")[0])
+            if files.setdefault(file.stem, file.resolve()) != file.resolve():
+                raise InputError(
+                    f"{file} has the name of another module, {file.stem}; rename the file"
+                )
             models[own] = model
         else:
             rows.append(name)
@@ -60,17 +67,23 @@ def load_model(place: str) -> tuple[str, Model]:
 
 
 def _imported(path: Path) -> ModuleType:
-    """The file as a module of its name, which worker processes can import too."""
+    """The file as a module of its name, which worker processes can import too.
+
+    A file that was run before and has not changed since is not run again.
+    """
     name, folder = path.stem, str(path.resolve().parent)
+    mark = path.resolve(), path.stat().st_mtime_ns
     known = sys.modules.get(name)
-    ours = getattr(known, "__pdgnn_models__", False)
-    if (known is not None and not ours) or (known is None and _exists(name, path)):
+    ours = getattr(known, "__pdgnn_models__", None)
+    if known is not None and ours == mark:
+        return known
+    if (known is not None and ours is None) or (known is None and _exists(name, path)):
         raise InputError(f"{path} has the name of another module, {name}; rename the file")
     spec = spec_from_file_location(name, path)
     if not name.isidentifier() or spec is None or spec.loader is None:
         raise InputError(f"{path} cannot be imported; call it like a variable, such as mine.py")
     module = module_from_spec(spec)
-    module.__dict__["__pdgnn_models__"] = True
+    module.__dict__["__pdgnn_models__"] = mark
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -16,6 +16,7 @@ from pdgnn.cli.terminal import tell
 
 if TYPE_CHECKING:
     from pdgnn.training import Progress, RunResult, RunSpec, Task
+    from pdgnn.training.engines import Engine
 
 __all__ = [
     "WorkersOption",
@@ -46,6 +47,7 @@ def trained_with_progress(
     curves: bool = False,
     recompute: bool = False,
     workers: int = 1,
+    engine: Engine | None = None,
 ) -> list[RunResult]:
     """Train, show how it goes, and say what is kept if it is stopped."""
     from pdgnn.training.trainer import train
@@ -61,6 +63,7 @@ def trained_with_progress(
                 curves=curves,
                 recompute=recompute,
                 workers=workers,
+                engine=engine,
                 progress=progress,
             )
     except KeyboardInterrupt as e:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,10 +29,18 @@ from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 if TYPE_CHECKING:
     from pdgnn.experiments.request import Request
     from pdgnn.models import Model
+    from pdgnn.training import RunSpec
+    from pdgnn.training.engines import Engine
 
 __all__ = ["reproduce_command"]
 
 STORE = Path("paper.sqlite")
+TAKES = {
+    "facts": {"datasets", "store", "root"},
+    "figure": {"output", "quick", "device", "store", "engine", "workers", "address", "plan"},
+}
+"""The options of experiments that have settings of their own; a table of scores takes all others
+than --output and --quick."""
 
 
 class SearchOption(StrEnum):
@@ -60,6 +69,7 @@ def _print_experiments(wanted: bool) -> None:
 
 
 def reproduce_command(
+    context: typer.Context,
     experiment: Annotated[
         str, typer.Argument(metavar="NAME", help="table1, table2, homophilic, ...; see --list.")
     ],
@@ -177,13 +187,21 @@ def reproduce_command(
         from pdgnn.experiments.catalog import find_experiment
 
         kind = find_experiment(experiment).kind
-        if kind == "figure":
-            _figure1(output or Path("figure1"), quick, device.value, workers, store)
-            return
-        if quick or output is not None:
-            raise InputError(f"--quick and --output are for figure1, not for {experiment}")
+        _check_options(experiment, kind, _given(context))
+        if plan and table:
+            raise InputError("choose one of --plan and --table")
+        names = None if datasets is None else dataset_names(datasets)
         if kind == "facts":
-            _facts(experiment, store, root)
+            _facts(experiment, names, store, root)
+            return
+        if kind == "figure":
+            from pdgnn.training.engines import find_engine
+
+            found = find_engine(engine.value, workers=workers, address=address)
+            output = output or Path("figure1")
+            command = f"pdgnn reproduce figure1{' --quick' if quick else ''}"
+            command += f" --device {device.value} --workers {workers}"
+            _figure1(output, store, command, found, quick=quick, device=device, plan_only=plan)
             return
         from pdgnn.experiments.grid import Search
         from pdgnn.experiments.request import Request
@@ -193,7 +211,7 @@ def reproduce_command(
             name=experiment,
             models=own,
             rows=rows,
-            datasets=None if datasets is None else dataset_names(datasets),
+            datasets=names,
             splits=None if splits is None else whole_numbers("--splits", splits),
             steps=steps,
             search=Search(search.value),
@@ -225,6 +243,31 @@ def reproduce_command(
         _scores(request, Means(store=file, **means), only=table, plan_only=plan, measure=measure)
 
 
+def _given(context: typer.Context) -> dict[str, str]:
+    """The options that were typed, as they are spelled, by the name of their parameter."""
+    found = {}
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if parameter.param_type_name == "option" and source and source.name == "COMMANDLINE":
+            found[name] = max(parameter.opts, key=len)
+    return found
+
+
+def _check_options(experiment: str, kind: str, given: dict[str, str]) -> None:
+    """Refuse options that an experiment would not heed."""
+    from pdgnn.errors import InputError
+
+    allowed = TAKES.get(kind, set(given) - {"output", "quick"})
+    wrong = [option for name, option in given.items() if name not in allowed]
+    if wrong and kind == "scores":
+        raise InputError(f"--quick and --output are for figure1, not for {experiment}")
+    if wrong:
+        said = "has settings of its own" if kind == "figure" else "trains nothing"
+        known = ", ".join(f"--{name}" for name in sorted(allowed))
+        raise InputError(f"{experiment} {said} and does not take {wrong[0]}, but {known}")
+
+
 def _chosen_models(
     experiment: str, models: str | None
 ) -> tuple[list[str] | None, dict[str, Model]]:
@@ -254,6 +297,7 @@ def dataset_names(text: str) -> list[str]:
 
 
 def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measure: bool) -> None:
+    from pdgnn.devices import check_device
     from pdgnn.experiments.estimate import make_plan
     from pdgnn.experiments.reproduction import Reproduction
     from pdgnn.report.plan import plan_text
@@ -261,12 +305,14 @@ def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measur
 
     work = Reproduction(request, means)
     if not only:
+        if not plan_only:
+            check_device(means.device, what="runs train", elsewhere=means.engine == "ray")
         with working("opening the graphs"):
             plan = make_plan(work, measure=False)
         if measure and plan.run_steps and means.engine != "ray":  # this machine says nothing of it
             with working("timing a few steps"):
                 plan = make_plan(work)
-        show(plan_text(plan))
+        show(plan_text(plan), wide=True)
         if plan_only:
             return
         if not worked_with_progress(work):
@@ -274,40 +320,46 @@ def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measur
     show(table_text(work.table()))
 
 
-def _facts(name: str, store: Path | None, root: Path | None) -> None:
+def _facts(name: str, datasets: list[str] | None, store: Path | None, root: Path | None) -> None:
     from pdgnn.experiments.facts import fact_table
     from pdgnn.report.tables import table_text
     from pdgnn.training.store import read_runs
 
     file = store or STORE
     runs = read_runs(file)[0] if store is not None or file.exists() else []
-    show(table_text(fact_table(name, root=root, runs=runs)))
+    show(table_text(fact_table(name, root=root, runs=runs, datasets=datasets)))
 
 
-def _figure1(output: Path, quick: bool, device: str, workers: int, store: Path | None) -> None:
+def _figure1(
+    output: Path,
+    store: Path | None,
+    command: str,
+    engine: Engine,
+    *,
+    quick: bool,
+    device: Device,
+    plan_only: bool,
+) -> None:
     from pdgnn.experiments.figure1 import FULL, QUICK, figure1, figure1_specs
     from pdgnn.experiments.provenance import recorded
     from pdgnn.io.atomic import replacing
     from pdgnn.report.figure1 import draw_figure1
     from pdgnn.report.plots import need_matplotlib
-    from pdgnn.training.store import read_runs
 
-    need_matplotlib()
     plan = QUICK if quick else FULL
-    command = f"pdgnn reproduce figure1{' --quick' if quick else ''}"
-    command += f" --device {device} --workers {workers}"
-    place = output if store is None else store
-
-    def done() -> int:
-        return len(read_runs(place)[0]) if place.exists() else 0
-
-    with recorded(output / "meta.json", command, device, done):
+    specs, place = figure1_specs(plan), store or output
+    if plan_only:
+        left = len(specs) - _done(specs, place)
+        typer.echo(f"{left:,} of {len(specs):,} runs are left, of {plan.steps:,} steps each")
+        return
+    need_matplotlib()
+    with recorded(output / "meta.json", command, device.value, lambda: _done(specs, place)):
         results = trained_with_progress(
-            figure1_specs(plan),
-            device=device,
+            specs,
+            device=device.value,
             folder=output if store is None else None,
             store=store,
-            workers=workers,
+            engine=engine,
         )
     figure = figure1(results, plan)
     output.mkdir(parents=True, exist_ok=True)
@@ -320,3 +372,17 @@ def _figure1(output: Path, quick: bool, device: str, workers: int, store: Path |
     pictures = draw_figure1(figure, output)
     names = ", ".join(["figure1.csv", *(p.name for p in pictures)])
     tell(f"numbers and pictures are in {output}: {names}")
+
+
+def _done(specs: Sequence[RunSpec], place: Path) -> int:
+    """Those of the runs that are finished at `place`, where there may be nothing yet."""
+    from pdgnn.models import find_model
+    from pdgnn.training.spec import resolved
+    from pdgnn.training.store import read_runs
+
+    if place.is_dir() and not any((place / n).exists() for n in ("runs.sqlite", "results.jsonl")):
+        return 0
+    if not place.exists():
+        return 0
+    done = {run.result.spec.key for run in read_runs(place)[0]}
+    return sum(resolved(spec, find_model(spec.model)).key in done for spec in specs)

@@ -1,4 +1,4 @@
-"""The paper's tables and figures as data, the runs that make them anew, and what comes of them."""
+"""The paper's tables and figures as data, the runs that reproduce them, and the comparison."""
 
 from pdgnn.experiments.reproduction import reproduce
 

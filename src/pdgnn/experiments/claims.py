@@ -32,7 +32,7 @@ from pdgnn.experiments.differences import (
     published_differences,
 )
 from pdgnn.experiments.figure1 import Figure1
-from pdgnn.experiments.outcome import ScoreTable
+from pdgnn.experiments.outcome import ScoreTable, signed
 from pdgnn.experiments.sensitivity import LEAST_SCOPES, Spread, Spreads, spreads
 from pdgnn.experiments.significance import LEVEL
 from pdgnn.training.spec import RunResult
@@ -189,11 +189,7 @@ def _by_change(part: Sequence[Change], found: Sequence[Difference]) -> list[str]
 
 def _told(d: Difference) -> str:
     p = "" if math.isnan(d.adjusted) else f", p {_p(d.adjusted)}"
-    return f"{d.dataset} {_signed(d.points)}{p}"
-
-
-def _signed(points: float) -> str:
-    return f"{points:+.2f}".replace("-", "−")
+    return f"{d.dataset} {signed(d.points)}{p}"
 
 
 def _p(value: float) -> str:
@@ -215,7 +211,7 @@ def _published_sentence(parts: Parts, found: Sequence[Difference]) -> str:
     verdicts = [
         _verdict(Count.of([d for d in counted if d.change in part])) for part in parts.values()
     ]
-    down = [f"{d.change.name} on {d.dataset}, {_signed(d.points)}" for d in counted if d.points < 0]
+    down = [f"{d.change.name} on {d.dataset}, {signed(d.points)}" for d in counted if d.points < 0]
     said = f"; down: {'; '.join(down)}" if down else ""
     return (
         f"In the paper's own table it is {Count.of(counted)} by Welch's test, adjusted by Holm; "

@@ -57,7 +57,7 @@ class Variant(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A variant, and what it becomes."""
+    """A change of a model: the variant before it, and the one after it."""
 
     before: Variant
     after: Variant

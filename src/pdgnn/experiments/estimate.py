@@ -10,7 +10,8 @@ from pathlib import Path
 from pdgnn.experiments.reproduction import CellSearch, Reproduction
 from pdgnn.models import Model
 from pdgnn.training.cost import step_seconds
-from pdgnn.training.spec import RunSpec
+from pdgnn.training.spec import RunResult, RunSpec
+from pdgnn.training.stages import Staged
 from pdgnn.training.store import Store
 from pdgnn.training.task import Task
 from pdgnn.training.trainer import train
@@ -18,7 +19,7 @@ from pdgnn.training.trainer import train
 __all__ = ["CellPlan", "ReproductionPlan", "make_plan"]
 
 PROBE_STEPS = {"cpu": (1, 5), "cuda": (10, 60)}
-"""A group is trained for so many steps, then for so many; what they differ by is timed."""
+"""A short and a long training, in steps: the difference of their times is that of the steps."""
 PROBE_RUNS = {"cpu": 1, "cuda": 20}
 
 
@@ -26,8 +27,8 @@ PROBE_RUNS = {"cpu": 1, "cuda": 20}
 class CellPlan:
     """A row on a dataset: its settings, and the runs and steps of each stage.
 
-    Stages after the first have at most so many runs. `done` are those of the first that are
-    finished.
+    Which settings go on to a stage is known once the stage before is finished; until then its runs
+    are the most that there can be. `done` runs are finished, those of the first stages first.
     """
 
     label: str
@@ -45,8 +46,11 @@ class CellPlan:
     @property
     def run_steps(self) -> int:
         """Steps of all runs that are not finished."""
-        first = self.stages[0][1] if self.stages else 0
-        return sum(runs * steps for runs, steps in self.stages) - self.done * first
+        found, done = 0, self.done
+        for runs, steps in self.stages:
+            found += max(runs - done, 0) * steps
+            done = max(done - runs, 0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class ReproductionPlan:
 
     @property
     def seconds(self) -> float | None:
-        """At most, by a rough estimate; None if nothing was measured."""
+        """A rough upper bound; None if nothing was measured."""
         known = [cell.seconds for cell in self.cells if cell.seconds is not None]
         return sum(known) if len(known) == len(self.cells) else None
 
@@ -81,7 +85,7 @@ def make_plan(work: Reproduction, *, measure: bool = True) -> ReproductionPlan:
     plans = []
     for dataset in work.request.all_datasets:
         cells = work.searches(dataset)
-        found = [_cell_plan(cell, _done(work, cell)) for cell in cells]
+        found = [_cell_plan(work, cell) for cell in cells]
         if measure and any(plan.run_steps for plan in found):
             task, models = work.tasks[dataset], work.request.models
             pace = _pace(cells, task, models, work.means.device)
@@ -93,20 +97,34 @@ def make_plan(work: Reproduction, *, measure: bool = True) -> ReproductionPlan:
     return ReproductionPlan(tuple(plans))
 
 
-def _cell_plan(cell: CellSearch, done: int) -> CellPlan:
-    stages = tuple(cell.staged.most_runs())
-    return CellPlan(cell.row.label, cell.dataset, len(cell.settings), stages, done)
+def _cell_plan(work: Reproduction, cell: CellSearch) -> CellPlan:
+    """The search followed as far as the store has its runs, without training any."""
+    staged = Staged(cell.settings, cell.staged.stages, cell.staged.splits)
+    stages, done = list[tuple[int, int]](), 0
+    while not staged.ended:
+        specs = staged.specs()
+        curves = work.means.curves and staged.left == 1
+        found = _finished(work, cell.dataset, specs, curves=curves)
+        done += len(found)
+        if len(found) < len(specs):
+            stages += staged.most_runs()
+            break
+        stages.append((len(specs), specs[0].steps))
+        staged.advance(found)
+    return CellPlan(cell.row.label, cell.dataset, len(cell.settings), tuple(stages), done)
 
 
-def _done(work: Reproduction, cell: CellSearch) -> int:
-    """Runs of its stage that the store has."""
-    store_file = work.means.store
-    if store_file is None or not Path(store_file).exists():
-        return 0
-    data = work.tasks[cell.dataset].fingerprint()
-    keys = [(data, spec.key) for spec in cell.staged.specs()]
-    with Store(store_file) as store:
-        return len(keys) - len(store.missing(keys))
+def _finished(
+    work: Reproduction, dataset: str, specs: Sequence[RunSpec], *, curves: bool
+) -> dict[str, RunResult]:
+    """Those of the runs that the store has, by key; with `curves` those that have theirs."""
+    file = work.means.store
+    if file is None or not Path(file).exists():
+        return {}
+    data = work.tasks[dataset].fingerprint()
+    with Store(file, writable=False) as store:
+        found = store.results([(data, spec.key) for spec in specs], curves=curves)
+    return {key: result for (_, key), result in found.items()}
 
 
 def _cost(cell: CellSearch, task: Task, models: Mapping[str, Model]) -> float:

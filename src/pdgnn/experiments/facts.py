@@ -38,6 +38,7 @@ def fact_table(
     root: str | PathLike[str] | None = None,
     runs: Sequence[StoredRun] = (),
     tables: Mapping[str, ScoreTable] | None = None,
+    datasets: Sequence[str] | None = None,
 ) -> FactTable:
     """One of :data:`FACTS`, published and own values side by side.
 
@@ -46,6 +47,7 @@ def fact_table(
         root: Folder of the graphs, as :func:`pdgnn.datasets.load` has it.
         runs: Finished runs, out of which "hyperparameters" takes what validation chose.
         tables: What :func:`gather` makes of them, if that is known already.
+        datasets: Which graphs of the table; default: all.
 
     >>> table = fact_table("datasets", root="no-such-folder")
     >>> table.rows[0].label, table.rows[0].published[:2], table.rows[0].own[:2]
@@ -53,12 +55,15 @@ def fact_table(
     """
     if name not in FACTS:
         raise InputError(f"unknown table {name!r}; choose one of {', '.join(FACTS)}")
-    title = EXPERIMENTS[name].title
+    title, known = EXPERIMENTS[name].title, EXPERIMENTS[name].datasets
+    if unknown := [d for d in datasets or () if d not in known]:
+        raise InputError(f"{name} has no {unknown[0]}; it has {', '.join(known)}")
+    said = [row for row in published(name) if datasets is None or row["dataset"] in datasets]
     if name == "hyperparameters":
-        return FactTable(name, title, SCOPES, tuple(_scope_rows(runs, tables or {})))
+        return FactTable(name, title, SCOPES, tuple(_scope_rows(said, runs, tables or {})))
     columns = tuple(column for column in published(name)[0] if column != "dataset")
     own = _sizes if name == "datasets" else _homophily
-    made = [_graph_row(row, columns, own, root) for row in published(name)]
+    made = [_graph_row(row, columns, own, root) for row in said]
     return FactTable(name, title, columns, tuple(made))
 
 
@@ -102,11 +107,15 @@ def _homophily(data: Data) -> dict[str, float | str]:
     return dict(measures(Graph.from_data(data), data.y))
 
 
-def _scope_rows(runs: Sequence[StoredRun], tables: Mapping[str, ScoreTable]) -> list[FactRow]:
-    """A row for each model and graph of the published table."""
+def _scope_rows(
+    said: Sequence[dict[str, Value]],
+    runs: Sequence[StoredRun],
+    tables: Mapping[str, ScoreTable],
+) -> list[FactRow]:
+    """A row for each model and graph of these rows of the published table."""
     cells = _tuned_cells(tables.get(name) or gather(name, runs) for name in ("table1", "table2"))
     rows = []
-    for row in published("hyperparameters"):
+    for row in said:
         model, dataset = str(row["model"]), str(row["dataset"])
         cell = cells.get((model, dataset))
         best = None if cell is None else cell.by_validation

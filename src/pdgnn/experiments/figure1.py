@@ -224,8 +224,8 @@ def _finding_robust(figure: Figure1) -> Finding:
     baselines = [by_name[name] for name in BASELINES.values()]
     ahead = sum(all(m >= o.mean[i] for o in baselines) for i, m in enumerate(worst.mean))
     sentence = (
-        f"Between best and worst γ lie {spread['PD-GAT']:.1f} points for PD-GAT and "
-        f"{spread['PD-GCN']:.1f} for PD-GCN on average; PD-GAT at its worst still beats all "
+        f"Between best and worst γ lie {_points(spread['PD-GAT'])} points for PD-GAT and "
+        f"{_points(spread['PD-GCN'])} for PD-GCN on average; PD-GAT at its worst still beats all "
         f"baselines at {ahead} of {len(worst.x)} levels (the paper: at all)."
     )
     return Finding(sentence, spread["PD-GAT"] < spread["PD-GCN"] and 2 * ahead > len(worst.x))
@@ -247,6 +247,11 @@ def _finding_dial(figure: Figure1) -> Finding:
         "(the paper: the smaller μ, the smaller the best γ)."
     )
     return Finding(sentence, rank >= 0.5)
+
+
+def _points(value: float) -> str:
+    """Below 0 where the γ with the worst validation score has the better test score."""
+    return f"{value:.1f}".replace("-", "−")
 
 
 def _blank(value: float | None) -> str:

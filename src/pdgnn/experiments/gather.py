@@ -65,7 +65,6 @@ def gather(
     steps: int | None = None,
     splits: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
     width: int | None = None,
-    own: Sequence[str] = (),
     rows: Sequence[Row] | None = None,
     datasets: Sequence[str] | None = None,
     classes: Mapping[str, Classes] | None = None,
@@ -81,8 +80,7 @@ def gather(
         splits: That a setting needs, of all datasets or of each; default: 0 to 9, or all there are
             if `steps` is not 1000.
         width: Of the layers; default: 512, or the largest there is.
-        own: Models of the user's, each a row of its own; others that the runs have are appended.
-        rows: The rows; default: those of the experiment and the user's.
+        rows: The rows; default: those of the experiment, and one for each other model of the runs.
         datasets: Default: those of the experiment, and others than the paper's that have runs.
         classes: Scopes with the same rewired graph, by dataset; those of the paper's are known.
         metrics: What scores are, by dataset; those of the paper's are known.
@@ -97,7 +95,7 @@ def gather(
     )
     usable = _of_width(usable, width)
     if rows is None:
-        rows = _rows(experiment, usable, own)
+        rows = _rows(experiment, usable)
     if datasets is None:
         datasets = _datasets(experiment, rows, usable)
     mine = {(row.model, row.rewired) for row in rows}
@@ -188,10 +186,9 @@ def _usual(usual: int, found: set[int]) -> int:
     return usual if not found or usual in found else max(found)
 
 
-def _rows(experiment: Experiment, runs: Sequence[StoredRun], own: Sequence[str]) -> list[Row]:
+def _rows(experiment: Experiment, runs: Sequence[StoredRun]) -> list[Row]:
     """Those of the experiment, then the user's models."""
-    found = dict.fromkeys(own)
-    found |= dict.fromkeys(r.result.spec.model for r in runs if r.result.spec.model not in MODELS)
+    found = dict.fromkeys(r.result.spec.model for r in runs if r.result.spec.model not in MODELS)
     scoped = {
         r.result.spec.model for r in runs if (r.result.spec.alpha, r.result.spec.gamma) != UNTUNED
     }
@@ -208,7 +205,7 @@ def _datasets(
 
 
 class _Index:
-    """The runs by what they are of."""
+    """The runs by dataset, model and setting."""
 
     def __init__(
         self, runs: Sequence[StoredRun], steps: int, splits: Mapping[str, tuple[int, ...]]
@@ -328,7 +325,7 @@ _Part = tuple[str, int, Scope]  # precision, steps, the scope that stands for ot
 
 
 def _parts(runs: Sequence[StoredRun]) -> dict[_Part, dict[int, StoredRun]]:
-    """The runs of a setting by what they share, each by its split."""
+    """The runs of a setting, grouped by precision, steps and scope; in a group by split."""
     parts: dict[_Part, dict[int, StoredRun]] = {}
     for run in runs:
         spec = run.result.spec

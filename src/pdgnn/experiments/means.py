@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING
 
+from pdgnn.errors import check_number, check_whole
 from pdgnn.training.engines import Engine, Job, find_engine
 from pdgnn.training.loop import Progress
 from pdgnn.training.spec import RunSpec
-
-if TYPE_CHECKING:
-    from pdgnn.training.trackers import Tracker
+from pdgnn.training.trackers import Tracker, find_tracker, tracker_place
 
 __all__ = ["Means", "TimeUpError", "Until"]
 
@@ -41,6 +39,15 @@ class Means:
     progress: Callable[[Progress], None] | None = None
     tell: Callable[[str], None] | None = None
 
+    def __post_init__(self) -> None:
+        """Check what can be checked before anything is opened."""
+        if self.minutes is not None:
+            check_number("minutes", self.minutes)
+        if self.most_runs is not None:
+            check_whole("most_runs", self.most_runs)
+        if isinstance(self.tracker, str):
+            tracker_place(self.tracker)
+
     def say(self, text: str) -> None:
         """Tell of what goes on, in a line."""
         if self.tell is not None:
@@ -48,11 +55,7 @@ class Means:
 
     def found_tracker(self) -> Tracker | None:
         """The tracker, by its name or as it is."""
-        if not isinstance(self.tracker, str):
-            return self.tracker
-        from pdgnn.training.trackers import find_tracker
-
-        return find_tracker(self.tracker)
+        return find_tracker(self.tracker) if isinstance(self.tracker, str) else self.tracker
 
     def found_engine(self) -> Engine:
         """The engine, by its name or as it is."""

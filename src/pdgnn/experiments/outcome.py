@@ -13,7 +13,17 @@ from functools import cached_property
 from pdgnn.training.spec import RunSpec
 from pdgnn.training.summary import mean_std
 
-__all__ = ["Cell", "FactRow", "FactTable", "Published", "Row", "ScoreTable", "Tried"]
+__all__ = ["Cell", "FactRow", "FactTable", "Published", "Row", "ScoreTable", "Tried", "signed"]
+
+
+def signed(points: float) -> str:
+    """A difference in points with its sign; one that rounds to nothing has none.
+
+    >>> signed(1.234), signed(-0.5), signed(-0.004)
+    ('+1.23', '−0.50', '0.00')
+    """
+    said = f"{points:+.2f}"
+    return "0.00" if float(said) == 0 else said.replace("-", "−")
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class CellSearch:
     staged: Staged
 
     def counts(self, done: Callable[[list[RunSpec]], int]) -> Counts:
-        """How far it is; of stages that were not begun, the most that there can be."""
+        """Settings, finished runs and wanted runs; of later stages the most that there can be."""
         begun = self.staged.begun()
         later = sum(runs for runs, _ in self.staged.most_runs()[1:])
         return Counts(len(self.settings), done(begun), len(begun) + later)
@@ -142,7 +142,7 @@ class Reproduction:
         return f"reproduce({r.name!r}, search={r.search.value!r}, steps={r.steps})"
 
     def _batches(self, cells: list[CellSearch]) -> list[list[CellSearch]]:
-        """What is searched side by side: all rows, or one after the other if time is short."""
+        """The rows to search together: all of them, or one after the other under a time limit."""
         if self.means.minutes is None:
             return [cells] if cells else []
         found: dict[tuple[str, bool], list[CellSearch]] = {}
@@ -309,7 +309,7 @@ def reproduce(
     )
     kind = find_experiment(name).kind
     if kind == "facts":
-        return _facts(name, means, root)
+        return _facts(name, datasets, means, root)
     if kind == "figure":
         return _figure1(means, root)
     request = Request(
@@ -331,11 +331,16 @@ def reproduce(
     return work.table()
 
 
-def _facts(name: str, means: Means, root: str | PathLike[str] | None) -> FactTable:
+def _facts(
+    name: str,
+    datasets: Sequence[str] | None,
+    means: Means,
+    root: str | PathLike[str] | None,
+) -> FactTable:
     from pdgnn.experiments.facts import fact_table
 
     runs = [] if means.store is None else read_runs(means.store)[0]
-    return fact_table(name, root=root, runs=runs)
+    return fact_table(name, root=root, runs=runs, datasets=datasets)
 
 
 def _figure1(means: Means, root: str | PathLike[str] | None) -> Figure1:

@@ -1,4 +1,4 @@
-"""What of the paper shall be made anew, and how: checked once, for Python and the command line."""
+"""Which part of a table to reproduce, checked once for Python and the command line."""
 
 from __future__ import annotations
 
@@ -107,6 +107,11 @@ class Request:
     def splits_of(self, task: Task) -> tuple[int, ...]:
         """Those that were asked for, or the first ten."""
         if self.splits is not None:
+            if max(self.splits) >= task.num_splits:
+                raise InputError(
+                    f"{task.name} has splits 0 to {task.num_splits - 1}; there is no "
+                    f"{max(self.splits)}"
+                )
             return tuple(dict.fromkeys(self.splits))
         return tuple(range(min(SPLITS, task.num_splits)))
 

@@ -9,6 +9,7 @@ percent.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from pdgnn.experiments.paper import scope
 from pdgnn.report.fitted_charts import text
 from pdgnn.report.training import model_name
 
-__all__ = ["SHADES", "Heat", "heat_data", "heat_of", "heat_svg"]
+__all__ = ["LEAST_SPAN", "SHADES", "Heat", "heat_data", "heat_of", "heat_svg"]
 
 SHADES = (
     *("440154", "470d60", "48186a", "482374", "472e7c", "453882", "424186", "3e4a89"),
@@ -28,6 +29,8 @@ SHADES = (
 """Viridis, from low to high."""
 FEWEST = 4
 """Scopes below which there is nothing to see."""
+LEAST_SPAN = 1.0
+"""Points that the colours of a map span at least: where (α, γ) hardly matters, it looks even."""
 TENTHS = tuple(i / 10 for i in range(11))
 
 Place = tuple[int, int]  # of α and of γ on their axes
@@ -106,7 +109,7 @@ def heat_svg(heat: Heat) -> str:
     """The map with its caption, as a figure; α to the right, γ upwards."""
     best = heat.best()
     values = [t.val_mean for t in best.values()]
-    low, high = min(values), max(values)
+    low, high = ends(values)
     across, up = len(heat.alphas), len(heat.gammas)
     rects = []
     for j in range(up):
@@ -121,7 +124,7 @@ def heat_svg(heat: Heat) -> str:
                 f'<rect x="{i}" y="{y}" fill="{shade(t.val_mean, low, high)}">{title}</rect>'
             )
     marks = _mark("chosen", heat.chosen, up) + _mark("published", heat.published, up)
-    about = _summary(heat, low, high)
+    about = _summary(heat, min(values), max(values))
     return (
         f'<figure class="heat"><figcaption><b>{text(heat.name)}</b>'
         f'<span class="quiet"> {text(heat.trained)};{_chosen_words(heat)}</span></figcaption>'
@@ -133,6 +136,18 @@ def heat_svg(heat: Heat) -> str:
         f'<span class="scale"><output>{low:.1f}</output><i></i><output>{high:.1f}</output></span>'
         "</div></figure>"
     )
+
+
+def ends(values: Iterable[float]) -> tuple[float, float]:
+    """The ends of the colours: the lowest and the highest value, or :data:`LEAST_SPAN` around them.
+
+    >>> ends([80.0, 84.0]), ends([80.0, 80.1, 80.2])
+    ((80.0, 84.0), (79.6, 80.6))
+    """
+    found = [*values]
+    low, high = min(found), max(found)
+    more = max(LEAST_SPAN - (high - low), 0.0) / 2
+    return low - more, high + more
 
 
 def shade(value: float, low: float, high: float) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pdgnn.experiments.outcome import Cell, Published, Row, ScoreTable, Tried
+from pdgnn.experiments.outcome import Cell, Published, Row, ScoreTable, Tried, signed
 from pdgnn.experiments.significance import LEVEL, Comparison, compare_with_published
 from pdgnn.report.escape import one_line
 
@@ -16,6 +16,7 @@ __all__ = [
     "TEST_USED",
     "Comparisons",
     "Line",
+    "block_lines",
     "compared",
     "dataset_lines",
     "mean_and_std",
@@ -86,6 +87,14 @@ def dataset_lines(table: ScoreTable, dataset: str, comparisons: Comparisons) -> 
     ]
 
 
+def block_lines(table: ScoreTable, dataset: str, comparisons: Comparisons) -> list[Line]:
+    """The lines to show of a dataset: on one that the paper does not have, those with runs."""
+    lines = dataset_lines(table, dataset, comparisons)
+    if any(line.published for line in lines):
+        return lines
+    return [line for line in lines if line.cell and (line.cell.tried or line.cell.runs_done)]
+
+
 def _line(row: Row, cell: Cell | None, comparison: Comparison | None) -> Line:
     chosen = cell.by_validation if cell else None
     best = cell.best_test if cell else None
@@ -143,7 +152,7 @@ def _difference(chosen: Tried | None, cell: Cell | None, comparison: Comparison 
         return ""
     own = chosen.mean - published.mean if comparison is None else comparison.difference
     star = "*" if comparison is not None and comparison.significant else ""
-    return f"{own:+.2f}{star}".replace("-", "−") if math.isfinite(own) else ""
+    return f"{signed(own)}{star}" if math.isfinite(own) else ""
 
 
 def _missing(cell: Cell | None) -> str:
@@ -172,6 +181,13 @@ def notes(table: ScoreTable, lines: Iterable[Line]) -> list[str]:
         said.append(f"Not there yet, published scores only: {', '.join(absent)}.")
     if any(line.missing for line in shown):
         said.append("Missing: runs of those wanted that are not finished.")
+    lost = [
+        f"{line.label} on {one_line(line.cell.dataset)}"
+        for line in shown
+        if line.cell and line.cell.whole and not line.cell.by_validation
+    ]
+    if lost:
+        said.append(f"No setting without a run that diverged: {', '.join(lost)}.")
     parts = [
         f"{line.label} on {one_line(line.cell.dataset)} {len(line.cell.tried)} of {line.cell.grid}"
         for line in shown
@@ -197,11 +213,17 @@ def shortfalls(table: ScoreTable, comparisons: Comparisons) -> list[str]:
                 continue
             off = chosen.mean - published.mean
             if off < 0 and (line.significant or off < -(published.std or 0.0)):
-                reaches = best.mean >= published.mean
+                if line.best_of == "1":
+                    rest = "No other setting was trained to the end"
+                else:
+                    reaches = best.mean >= published.mean
+                    rest = f"The best test cell of {line.best_of} " + (
+                        "reaches it" if reaches else "does not reach it either"
+                    )
+                    rest += f" ({best.mean:.2f})"
                 said.append(
                     f"{line.label} on {one_line(dataset)}: {chosen.mean:.2f} by validation, "
-                    f"{published.mean:.2f} published. The best test cell of {line.best_of} "
-                    f"{'reaches it' if reaches else 'does not reach it either'} ({best.mean:.2f})."
+                    f"{published.mean:.2f} published. {rest}."
                 )
     return said
 

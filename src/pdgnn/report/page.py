@@ -18,7 +18,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; marg
 h1 { font-size: 1.4rem; }
 code { background: #f4f4f4; padding: .1rem .3rem; overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: .9rem; } .wide { overflow-x: auto; }
-th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e5e5e5; }
+th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e5e5e5;
+         white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } tr.chosen { background: #fff4e0; }
 svg { max-width: 100%; height: auto; } footer { color: #666; font-size: .85rem; }
 """

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pdgnn.report.fitted_charts import text
-from pdgnn.report.heatmap import SHADES, Heat, heat_data, heat_of
+from pdgnn.report.heatmap import LEAST_SPAN, SHADES, Heat, heat_data, heat_of
 from pdgnn.report.lines import dataset_lines
 from pdgnn.report.paper_facts import Paper, distinct_cells
 from pdgnn.report.paper_sections import (
@@ -55,7 +55,11 @@ def paper_page(paper: Paper, *, title: str = "Reproduction") -> str:
         sections=sections,
         styles=["paper.css"],
         scripts=["paper.js"],
-        data={"shades": SHADES, "heats": [heat_data(heat) for heat in heats]},
+        data={
+            "shades": SHADES,
+            "span": round(100 * LEAST_SPAN),
+            "heats": [heat_data(heat) for heat in heats],
+        },
     )
 
 

@@ -23,6 +23,8 @@ __all__ = ["claims_section", "curves", "figure1_section", "heat_maps", "origin",
 POINTS = 60
 """Of a learning curve, at most."""
 MOST_CHARTS = 60
+MOST_COMMANDS = 5
+"""Of a machine; more are folded up."""
 MACHINE = ("machine", "python", "versions")
 """What a provenance says of where it was, and not of what was called."""
 MARKS = {"holds": "✓", "partly": "◐", "fails": "✗", "not enough runs": "–"}
@@ -73,8 +75,9 @@ def heat_maps(heats: Sequence[Heat]) -> str:
     )
     parts = [
         "<p>Mean validation score of each (α, γ), at the best depth of each cell. Every map has "
-        "its own scale, and the settings that were trained alike, as it says: a search trains the "
-        "promising ones further. Cells that rewire to the same graph share their value.</p>",
+        "its own scale, of one point at least, and the settings that were trained alike, as it "
+        "says: a search trains the promising ones further. Cells that rewire to the same graph "
+        "share their value.</p>",
         *(controls, keys),
     ]
     for dataset in dict.fromkeys(heat.dataset for heat in heats):
@@ -261,11 +264,16 @@ def _origin_card(group: Sequence[tuple[int, Mapping[str, Any]]]) -> str:
         f'<p class="quiet">{text(_about_call(count, about))}</p></li>'
         for count, about in group
     )
+    listed = f"<ul>{called}</ul>"
+    if len(group) > MOST_COMMANDS:
+        runs = sum(count for count, _ in group)
+        said = f"{len(group)} commands, {runs:,} runs"
+        listed = f"<details><summary>{said}</summary>{listed}</details>"
     pairs = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>"
         for name, value in _pairs({name: first.get(name) for name in MACHINE})
     )
-    return f'<article class="origin"><dl>{pairs}</dl><ul>{called}</ul></article>'
+    return f'<article class="origin"><dl>{pairs}</dl>{listed}</article>'
 
 
 def _about_call(count: int, about: Mapping[str, Any]) -> str:
@@ -278,7 +286,9 @@ def _about_call(count: int, about: Mapping[str, Any]) -> str:
 def _pairs(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is noted, in words."""
     for name, value in about.items():
-        if name == "versions" and isinstance(value, Mapping):
+        if name == "date" and isinstance(value, str) and value.endswith("+00:00"):
+            yield name, f"{value[:16].replace('T', ' ')} UTC"
+        elif name == "versions" and isinstance(value, Mapping):
             yield name, ", ".join(f"{k} {v}" for k, v in value.items())
         elif isinstance(value, str | int | float):
             yield name.replace("_", " "), str(value)

@@ -11,7 +11,7 @@ from pdgnn.report.fitted_charts import text
 from pdgnn.report.lines import (
     Comparisons,
     Line,
-    dataset_lines,
+    block_lines,
     notes,
     plain_value,
     shortfalls,
@@ -50,7 +50,7 @@ def _legend() -> str:
 def _score_table(table: ScoreTable, comparisons: Comparisons) -> str:
     blocks, shown = [], list[Line]()
     for dataset in trained_datasets(table):
-        lines = dataset_lines(table, dataset, comparisons)
+        lines = block_lines(table, dataset, comparisons)
         shown += lines
         own = sum(bool(line.chosen) for line in lines)
         about = f"{metric_name(table, dataset)}; {own} of {len(lines)} rows"

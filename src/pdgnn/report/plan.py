@@ -32,9 +32,11 @@ def experiments_text(experiments: Mapping[str, Experiment]) -> RenderableType:
 def plan_text(plan: ReproductionPlan) -> RenderableType:
     """A line for each row and dataset, and the sum."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("graph", "row", "settings", "runs x steps of each stage", "there", "at most"):
+    for column in ("graph", "row", "settings", "runs x steps of each stage", "done", "time left"):
         left = column in ("graph", "row")
-        table.add_column(column, justify="left" if left else "right", no_wrap=not left)
+        table.add_column(
+            column, justify="left" if left else "right", no_wrap=not left, overflow="fold"
+        )
     for cell in plan.cells:
         table.add_row(
             one_line(cell.dataset),
@@ -44,7 +46,9 @@ def plan_text(plan: ReproductionPlan) -> RenderableType:
             f"{cell.done:,}",
             "" if cell.seconds is None else plain_time(cell.seconds),
         )
-    total = f"at most {plan.runs:,} runs and {plan.run_steps:,} steps of a run"
+    if not plan.runs:
+        return Group(table, Text("nothing is left to train"))
+    total = f"at most {plan.runs:,} runs are left, of {plan.run_steps:,} steps together"
     if plan.seconds is not None:
         total += f", about {plain_time(plan.seconds)} by a short measurement"
     return Group(table, Text(total))

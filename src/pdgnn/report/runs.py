@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +18,8 @@ from pdgnn.training.summary import Summary, summarize, to_arrow
 __all__ = ["count_line", "flat_runs", "newest_last", "runs_text"]
 
 ABOUT = "scores in percent; test at each run's best validation step"
+MANY = 1000
+"""Settings above which the table does not adapt to the width of a terminal."""
 OWN = ("data", "provenance", "finished")
 """What a store knows of a run besides its settings and numbers."""
 
@@ -34,13 +37,30 @@ def runs_text(
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     heads = ["dataset", *(["data"] if several else []), *columns(rows)]
     words = heads.index("model") + 1
-    for i, head in enumerate(heads):
-        table.add_column(one_line(head), justify="left" if i < words else "right", no_wrap=True)
     names = differing(row.spec for row in rows)
+    lines = []
     for data, row in settings:
         version = [data[:8] if row.spec.dataset in several else ""] if several else []
-        table.add_row(one_line(row.spec.dataset), *version, *cells(row, names))
+        lines.append([one_line(row.spec.dataset), *version, *cells(row, names)])
+    if len(lines) > MANY:
+        return Group(_aligned([heads, *lines], words), Text(ABOUT, style="dim"), counted)
+    for i, head in enumerate(heads):
+        table.add_column(one_line(head), justify="left" if i < words else "right", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
     return Group(table, Text(ABOUT, style="dim"), counted)
+
+
+def _aligned(lines: Sequence[Sequence[str]], words: int) -> Text:
+    """The lines as a table of rich prints them, which takes minutes for tens of thousands."""
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+
+    def padded(i: int, text: str) -> str:
+        space = " " * (widths[i] - cell_len(text))
+        return text + space if i < words else space + text
+
+    joined = ("  ".join(padded(i, one_line(t)) for i, t in enumerate(line)) for line in lines)
+    return Text("\n".join(joined), no_wrap=True, overflow="ignore")
 
 
 def newest_last(runs: Sequence[StoredRun]) -> list[tuple[str, Summary]]:

@@ -15,8 +15,8 @@ from pdgnn.report.latex import table_latex
 from pdgnn.report.lines import (
     Comparisons,
     Line,
+    block_lines,
     compared,
-    dataset_lines,
     notes,
     plain_value,
     shortfalls,
@@ -52,7 +52,7 @@ def table_text(
     parts: list[RenderableType] = [title]
     shown: list[Line] = []
     for dataset in trained_datasets(table):
-        lines = dataset_lines(table, dataset, with_published)
+        lines = block_lines(table, dataset, with_published)
         shown += lines
         parts += [_block_head(table, dataset), indented(_score_grid(lines))]
     words = [*unfinished(table), *notes(table, shown), *shortfalls(table, with_published)]
@@ -132,7 +132,7 @@ def table_markdown(table: ScoreTable | FactTable, *, comparisons: Comparisons | 
     with_published = compared(table) if comparisons is None else comparisons
     parts, shown = [f"### {plain(table.title)}"], list[Line]()
     for dataset in trained_datasets(table):
-        lines = dataset_lines(table, dataset, with_published)
+        lines = block_lines(table, dataset, with_published)
         shown += lines
         missing = any(line.missing for line in lines)
         heads = [*HEADS, *([MISSING] if missing else [])]

@@ -72,7 +72,7 @@ class RunFolder:
         return cls(store.path.with_name(f"{store.path.name}-states"), store=store)
 
     def close(self) -> None:
-        """Let the store go."""
+        """Close the store."""
         self.store.close()
 
     def __enter__(self) -> RunFolder:
@@ -106,7 +106,7 @@ class RunFolder:
             self._clear(db, owner)
 
     def _leave(self, owner: str) -> None:
-        """Drop what is claimed; on a disk that is full the lock alone, which says as much."""
+        """Drop the claims. On a full disk they stay, and count for nothing without the lock."""
         with suppress(InputError), self.store.transaction(durable=False) as db:
             db.execute("DELETE FROM claims WHERE owner = ?", (owner,))
             self._clear(db, owner)
@@ -259,7 +259,7 @@ class RunFolder:
     # --- runs under way ---------------------------------------------------------------------------
 
     def save_state(self, specs: Sequence[RunSpec], state: RunState) -> None:
-        """Keep the state of these runs, over what was kept of them before."""
+        """Write the state of these runs, replacing an earlier one."""
         keys = [self._key(spec) for spec in specs]
         about = {
             "version": str(VERSION),

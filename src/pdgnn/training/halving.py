@@ -85,14 +85,14 @@ class Rung:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Runs that are judged together, and what they take."""
+    """A setting: the runs whose mean score judges it, and the cost of a step of them."""
 
     runs: list[RunSpec]
     cost: Cost
 
     @cached_property
     def names(self) -> list[str]:
-        """What its runs are known by, however far they are trained."""
+        """The keys of its runs, without their number of steps."""
         return [_name(spec) for spec in self.runs]
 
     def on_seeds(self, seeds: int) -> Setting:
@@ -172,7 +172,7 @@ class Halving:
         return ranked, [s.runs[0] for s in self.alive if s not in tried]
 
     def _train_rung(self) -> None:
-        """Train what is still in to the end of this rung, and drop what does not go on."""
+        """Train the remaining settings to the end of this rung, and drop the worse ones."""
         costs = [setting.cost for setting in self.alive]
         self.all_work = self.work + self.plan.seconds_left(costs, self.rung)
         self._train(self.alive)

@@ -1,4 +1,4 @@
-"""What has come of the runs of one training: in memory, and on disk where there is a place."""
+"""The results and states of one training: in memory, and on disk where it has a folder or store."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from pdgnn.training.state import Row, RunState
 __all__ = ["Ledger", "RunTracker"]
 
 WAIT_SECONDS = 0.3
-"""How often it is looked whether other processes have finished their runs."""
+"""Pause between two looks at whether other processes have finished their runs."""
 
 
 class RunTracker(Protocol):
-    """Who is told of each finished run; see :mod:`pdgnn.training.trackers`."""
+    """Called with each finished run; see :mod:`pdgnn.training.trackers`."""
 
     def run(self, result: RunResult, /) -> None:
         """This run is finished."""
 
 
 class Ledger:
-    """Keeps what engines hand it, and deals out what is still to train.
+    """Stores results and states from the engines, and hands out the runs still to train.
 
     Args:
         wanted: The runs of the training, by key.

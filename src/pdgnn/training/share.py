@@ -40,7 +40,7 @@ class Settings:
 
 
 class Keeper(Protocol):
-    """Who is told of runs: how they go, their state now and then, and what they came to."""
+    """Receives the progress, the states and the results of runs."""
 
     def progress(self, group: Group, seconds: float, /) -> None:
         """A group has trained for so long."""

@@ -38,6 +38,7 @@ class Store:
         path: The file. One that is no store, is damaged or is of a newer version is an error, and
             stays as it is.
         create: Whether to make the file if it is not there.
+        writable: False to read alone, also what is read-only; nothing is made then.
 
     >>> import tempfile
     >>> from pdgnn.training import RunSpec
@@ -48,10 +49,14 @@ class Store:
     True
     """
 
-    def __init__(self, path: str | PathLike[str], *, create: bool = True) -> None:
+    def __init__(
+        self, path: str | PathLike[str], *, create: bool = True, writable: bool = True
+    ) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
-        self._db = open_database(self.path, create=create)
+        self._db = (
+            open_database(self.path, create=create) if writable else open_for_reading(self.path)
+        )
 
     def __enter__(self) -> Store:
         return self
@@ -65,7 +70,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let the file go; nothing can be asked of this store any more."""
+        """Close the file; the store cannot be used afterwards."""
         self._db.close()
 
     # --- finished runs ----------------------------------------------------------------------------

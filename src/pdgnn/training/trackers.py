@@ -17,17 +17,20 @@ from typing import Any, Protocol
 from pdgnn.errors import InputError
 from pdgnn.training.spec import SETTINGS, RunResult, RunSpec
 
-__all__ = ["MLflow", "TensorBoard", "Tracker", "find_tracker"]
+__all__ = ["MLflow", "TensorBoard", "Tracker", "find_tracker", "tracker_place"]
 
 CURVES = ("loss", "val", "test")
 """The columns of ``RunResult.curves``."""
 BATCH = 1000
 """The most metrics that MLflow takes at once."""
 EXPERIMENT = "pdgnn"
+RETRIES = "3"
+"""Of a request to MLflow's server, each after a pause twice as long: seconds, where its own seven
+would hold a training up for minutes."""
 
 
 class Tracker(Protocol):
-    """Who is told of finished runs."""
+    """Logs finished runs."""
 
     def run(self, result: RunResult, /) -> None:
         """This run is finished; called once for each."""
@@ -42,10 +45,16 @@ def find_tracker(text: str) -> Tracker:
     An MLflow URI is the address of a server, or a file such as ``sqlite:///runs.db``, for which
     MLflow needs its full package.
     """
+    kind, place = tracker_place(text)
+    return TensorBoard(place) if kind == "tensorboard" else MLflow(place)
+
+
+def tracker_place(text: str) -> tuple[str, str]:
+    """``"tensorboard:DIR"`` as its kind and its folder or address; nothing is opened."""
     kind, _, place = text.partition(":")
     if kind not in ("tensorboard", "mlflow") or not place:
         raise InputError(f"unknown tracker {text!r}; use 'tensorboard:DIR' or 'mlflow:URI'")
-    return TensorBoard(place) if kind == "tensorboard" else MLflow(place)
+    return kind, place
 
 
 class TensorBoard:
@@ -82,7 +91,7 @@ class TensorBoard:
             writer.close()
 
     def close(self) -> None:
-        """Nothing: every run's files are closed."""
+        """Does nothing, as the files of each run are closed."""
 
 
 class MLflow:
@@ -91,6 +100,7 @@ class MLflow:
     def __init__(self, uri: str) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("DO_NOT_TRACK", "true")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", RETRIES)
         mlflow = _imported("mlflow", "mlflow")
         self._entities = import_module("mlflow.entities")
         try:
@@ -100,6 +110,8 @@ class MLflow:
             self._experiment = found or self._client.create_experiment(EXPERIMENT)
         except (mlflow.exceptions.MlflowException, ImportError) as e:
             said = str(e).strip().partition("\n")[0][:200]
+            if not uri.startswith(("http:", "https:")):
+                said += "; for a store in a file: pip install mlflow"
             raise InputError(f"cannot track runs in MLflow at {uri}: {said}") from e
 
     def run(self, result: RunResult) -> None:
@@ -118,7 +130,7 @@ class MLflow:
         client.set_terminated(run)
 
     def close(self) -> None:
-        """Nothing: every run is logged whole."""
+        """Does nothing, as each run is logged whole."""
 
 
 def _imported(module: str, extra: str) -> Any:

@@ -47,7 +47,8 @@ function draw(map) {
   const place = score === "v" ? 1 : 2;
   map.shown = settings(map.heat);
   const values = map.shown.filter((f) => f && f[place] !== null).map((f) => f[place]);
-  const low = Math.min(...values), high = Math.max(...values);
+  const least = Math.min(...values), most = Math.max(...values);
+  const more = Math.max(data.span - (most - least), 0) / 2, low = least - more, high = most + more;
   map.rects.forEach((rect, k) => {
     const found = map.shown[k], value = found ? found[place] : null;
     rect.classList.toggle("none", value === null);

@@ -1,4 +1,4 @@
-"""Engines: who trains the runs of a job. This process, others on this machine, or a cluster."""
+"""Engines train the runs of a job: in this process, in others on this machine, or on a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENGINES = ("here", "processes", "ray")
 
 @dataclass(frozen=True)
 class Job:
-    """Runs to train, and who is told of them."""
+    """Runs to train, how, and the ledger that takes their results."""
 
     shares: list[list[RunSpec]]  # what one process takes at a time; a share has one shape
     inputs: InputCache  # their tasks, models and inputs

@@ -1,4 +1,4 @@
-"""What engines with workers have in common: what a worker is told, what it says, and who hears it.
+"""Messages between an engine and its workers: the job sent to a worker, and the results sent back.
 
 A message is a pair (kind, value), pickled, by and for our own processes.
 """
@@ -65,27 +65,27 @@ class Briefing:
 
 
 class Speaker:
-    """The parent as a worker sees it: who keeps what comes of the runs."""
+    """In a worker: sends progress, states and results to the parent process."""
 
     def __init__(self, say: Callable[[str, Any], None], *, keeps: bool = False) -> None:
         self._say, self.keeps = say, keeps
 
     def progress(self, group: Group, seconds: float) -> None:
-        """Have it told."""
+        """Send how far the group is."""
         self._say("progress", Progress.of(group, 0, 1, seconds))
 
     def save_state(self, specs: Sequence[RunSpec], state: RunState) -> None:
-        """Have it kept, if it is of use."""
+        """Send the state of these runs, if the parent keeps states."""
         if self.keeps:
             self._say("state", (list(specs), state.to("cpu")))
 
     def add_results(self, results: Sequence[RunResult]) -> None:
-        """Have these runs kept as finished."""
+        """Send the results of finished runs."""
         self._say("results", results)
 
 
 def hear(ledger: Ledger, kind: str, value: Any) -> None:
-    """Hand what a worker said of its runs to the ledger; what is no result or state is passed."""
+    """Hand results and states from a worker to the ledger; other messages are ignored."""
     if kind == "results":
         ledger.add_results(value)
     elif kind == "state":
@@ -123,7 +123,7 @@ def own_rows(specs: Iterable[RunSpec], begun: Mapping[str, Row]) -> dict[str, Ro
 
 
 def worker_error(error: Exception) -> Exception:
-    """What the parent raises for an error in a worker: as it is, or with its traceback as text."""
+    """The exception to raise in the parent: user errors unchanged, others with their traceback."""
     if isinstance(error, AS_THEY_ARE):
         return error
     lines = "".join(traceback.format_exception(error))

@@ -162,7 +162,7 @@ class WorkerPool:
             hear(self._ledger, kind, value)
 
     def _deal(self, worker: _Worker) -> None:
-        """Give an idle worker its next share, or let it go."""
+        """Give an idle worker its next share; without one, tell it to end."""
         specs = self._taken(worker)
         if not specs:
             worker.released = True
@@ -193,7 +193,7 @@ class WorkerPool:
             tell_of_all(self._ledger, p, [w.progress for w in self.live if w is not worker])
 
     def stop(self) -> None:
-        """Have every worker end after its step under way, and keep what it has."""
+        """End every worker after its current step, and keep the states that they send."""
         self._stopping = True
         for worker in self.live:
             worker.process.terminate()
@@ -293,7 +293,7 @@ class _Parent(Speaker):
             raise SystemExit(128 + signal.SIGTERM)
 
     def hear(self) -> Any:
-        """The next message; None: there is no more to do."""
+        """The next message; None when there is nothing left to train."""
         return pickle.loads(self._channel.recv_bytes())
 
 

@@ -141,7 +141,7 @@ def _join(ray: Any, address: str | None) -> None:
 
 @contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """What this program does on SIGTERM stays what it was: Ray sets a handler of its own."""
+    """Restore the handler of SIGTERM afterwards, which ``ray.init`` replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -163,7 +163,7 @@ class _Share:
     progress: Progress | None = field(default=None)
 
     def note(self, kind: str, value: Any) -> None:
-        """Keep what is needed to begin again, and to tell of all."""
+        """Remember states and progress, to resubmit the share and to sum up the progress of all."""
         if kind == "state":
             specs, state = value
             tensors = state.tensors()
@@ -201,7 +201,7 @@ class _Driver:
         self._queue = _queue_here(ray)
 
     def _slots(self) -> int:
-        """Tasks that the cluster, as it is now, runs at once."""
+        """How many tasks the cluster has room for at present."""
         there = self._ray.cluster_resources()
         cpus = int(there.get("CPU", 0))
         return (
@@ -211,7 +211,7 @@ class _Driver:
         )
 
     def deal(self) -> None:
-        """Have as many tasks as there is room for, and one more, so that no node waits for us.
+        """Submit tasks until the cluster is full, and one more, so that no node is idle in between.
 
         The others are left to whoever trains into the same store.
         """
@@ -228,7 +228,7 @@ class _Driver:
         self.running[ref] = share
 
     def listen(self) -> None:
-        """Hear what workers have said within a short time, then who of them has ended."""
+        """Wait a moment; handle the messages of workers, then the tasks that have ended."""
         ended, _ = self._ray.wait(list(self.running), timeout=LISTEN_SECONDS)
         self._hear()
         for ref in ended:
@@ -259,7 +259,7 @@ class _Driver:
             raise error
 
     def _again(self, share: _Share, error: Exception) -> None:
-        """Submit what has no result of a share whose worker or node was lost."""
+        """Resubmit the unfinished runs of a share whose worker or node was lost."""
         share.specs = self._unfinished(share)
         share.losses, share.progress = share.losses + 1, None
         if not share.specs:
@@ -277,7 +277,7 @@ class _Driver:
         return [spec for spec in share.specs if spec.key not in self._ledger.results]
 
     def stop(self) -> None:
-        """Have every task end after its step under way, and keep what it has."""
+        """Cancel every task after its current step, and keep the states that they send."""
         self._stopping = True
         with suppress(self._ray.exceptions.RayError):  # a cluster that is gone
             for ref in self.running:
@@ -292,7 +292,7 @@ class _Driver:
                 self._ray.cancel(ref, force=True)
 
     def close(self) -> None:
-        """Leave nothing of ours on the cluster."""
+        """Remove the queue from the cluster."""
         with suppress(self._ray.exceptions.RayError):
             self._queue.shutdown(force=True)
 
