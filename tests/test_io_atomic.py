@@ -52,6 +52,18 @@ def test_a_failure_leaves_the_old_file_alone(tmp_path, error, said):
     assert names_in(tmp_path) == ["a.txt"]
 
 
+def test_a_disk_that_is_read_only_is_named_by_the_file_asked_for(tmp_path, monkeypatch):
+    def refuse(self, missing_ok=False):
+        raise OSError(30, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with (
+        pytest.raises(InputError, match=r"a\.txt: cannot be written: Read-only file system$"),
+        replacing(tmp_path / "a.txt"),
+    ):
+        raise OSError(30, "Read-only file system")
+
+
 @pytest.mark.parametrize("target", ["real.txt", "folder/gone.txt"])
 def test_a_link_is_replaced_or_followed_but_what_it_points_to_is_never_half_written(
     tmp_path, target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -212,11 +213,29 @@ def test_an_error_of_the_module_itself_is_left_as_it_is():
             go([spec(split=i) for i in range(2)], model, most_runs=most)
 
 
+def too_wide(size, run) -> nn.Module:
+    """A score for each of two classes, in the place of one logit."""
+    return gcn_only(replace(size, out_channels=2), run)
+
+
+def no_logits(size, run) -> nn.Module:
+    module = gcn_only(size, run)
+    forward = module.forward
+    module.forward = lambda x, edge_index: {"scores": forward(x, edge_index)["logits"]}
+    return module
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         (Model(build=lambda size, run: nn.Identity()), "has no parameters to train"),
         (Model(build=gcn_only, loss=lambda o, t, m, s: o["hidden"]), "must be one number"),
+        (Model(build=too_wide), r"must return logits \(\d+, 1\).*it returned \(\d+, 2\)"),
+        (Model(build=no_logits), "it returned dict$"),
+        (
+            Model(build=gcn_only, groups={"gat": {}, "scope_": {"lr": 0.1}}),
+            "name 'scope_', and no parameter begins like that; there are lin.weight",
+        ),
     ],
 )
 def test_models_that_cannot_be_trained_are_one_line(model, message):
@@ -243,7 +262,9 @@ def test_what_is_kept_is_in_the_folder_too(tmp_path):
     assert all(torch.equal(a.logits, b.logits) for a, b in zip(first, again, strict=True))
     both = go(runs, folder=tmp_path, keep=["weights", "logits"])  # trained anew, for the weights
     for r in both:
-        stored = load_file(next(tmp_path.glob(f"best-*{r.spec.key}.safetensors")))
+        path = next(tmp_path.glob(f"best-*{r.spec.key}.safetensors"))
+        assert path.stat().st_mode == (tmp_path / "runs.sqlite").stat().st_mode  # to be shared
+        stored = load_file(path)
         assert torch.equal(stored["logits"], r.logits)
         assert torch.equal(stored["weights.last.weight"], r.weights["last.weight"])
     assert all(r.logits is None for r in go(runs, folder=tmp_path))

@@ -204,6 +204,8 @@ def _check_net(spec: RunSpec) -> None:
 
 
 def _net_groups(spec: RunSpec) -> dict[str, dict[str, float]]:
+    if not spec.options["learned"]:
+        return {}
     return {"scope_": {"lr": cast(float, spec.options["scope_lr"]), "weight_decay": 0.0}}
 
 

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
@@ -40,7 +40,8 @@ def replacing(path: str | PathLike[str], *, follow: bool = False) -> Iterator[Pa
     except OSError as e:
         raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that is read-only the error above says more
+            partial.unlink(missing_ok=True)
 
 
 @contextmanager

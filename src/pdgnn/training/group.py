@@ -124,6 +124,7 @@ class Group:
         self._train = masks[:, 0].to(device)
         self._held_out = masks[:, 1:].to(device)
         self._target = self._y.clamp(min=0)  # [N]
+        self._logits_shape = (len(task.y), task.out_channels)
         self._binary, self._positive = task.out_channels == 1, self._target.to(dtype)
         found = [task.weights(spec.split) for spec in specs]
         self._class_weights = None
@@ -219,7 +220,21 @@ class Group:
         """The logits of all runs as they are now, ``[R, N, out]``."""
         self.module.eval()
         with torch.no_grad(), matmul_precision(self._precision):
-            return _logits(self._over_runs(self._outputs, *self._run_values()))
+            return self._logits()
+
+    def _logits(self) -> Tensor:
+        """What the modules return as logits, ``[R, N, out]``, in float32 at least."""
+        outputs = self._over_runs(self._outputs, *self._run_values())
+        found = outputs.get("logits") if isinstance(outputs, Mapping) else outputs
+        if not isinstance(found, Tensor) or found.shape[1:] != self._logits_shape:
+            is_tensor = isinstance(found, Tensor)
+            returned = tuple(found.shape[1:]) if is_tensor else type(outputs).__name__
+            raise InputError(
+                f"the module of the model {self.specs[0].model!r} must return logits "
+                f"{self._logits_shape}, nodes by classes (one column for two classes), or a dict "
+                f"that has them; it returned {returned}"
+            )
+        return found if found.dtype == torch.float64 else found.float()
 
     def _run_values(self) -> tuple[dict[str, Tensor], ...]:
         """What differs between runs, ``[R, ...]``."""
@@ -250,7 +265,7 @@ class Group:
         """The loss of each run, ``[R]``."""
         own = self.model.loss
         if own is None:
-            return self._usual_loss(_logits(self._over_runs(self._outputs, *self._run_values())))
+            return self._usual_loss(self._logits())
 
         def of_one(values: Any, train: Tensor, step: Tensor, weights: dict[str, Tensor]) -> Tensor:
             extra = {"weight": weights.get("weight")} if self._weighted else {}
@@ -341,15 +356,6 @@ def _complete(module: nn.Module, spec: RunSpec, given: Mapping[str, Any]) -> Non
             module.eval()(given["x"], **rest)
     if not trained_parameters(module):
         raise InputError(f"the module of the model {spec.model!r} has no parameters to train")
-
-
-def _logits(outputs: Any) -> Tensor:
-    """``[R, N, out]`` in float32 at least, of what a module returned."""
-    if isinstance(outputs, Mapping):
-        outputs = outputs.get("logits")
-    if not isinstance(outputs, Tensor) or outputs.ndim != 3:
-        raise InputError("a module must return logits [N, out], or a dict that has them")
-    return outputs if outputs.dtype == torch.float64 else outputs.float()
 
 
 def _result(spec: RunSpec, row: dict[str, Tensor], weights: dict[str, Tensor] | None) -> RunResult:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
+from pdgnn.errors import InputError
 from pdgnn.models import Model
 from pdgnn.ops.backends import kernels_for
 from pdgnn.training.spec import RunSpec
@@ -27,6 +28,12 @@ def parameter_groups(
     """
     rates = [model.rates(spec) for spec in specs]
     prefixes = sorted(rates[0], key=len, reverse=True)
+    for prefix in prefixes:
+        if prefix and not any(name.startswith(prefix) for name in names):
+            raise InputError(
+                f"the groups of the model {specs[0].model!r} name {prefix!r}, and no parameter "
+                f"begins like that; there are {', '.join(names)}"
+            )
     group_of = [next(i for i, p in enumerate(prefixes) if n.startswith(p)) for n in names]
     table = torch.tensor([[own[p] for own in rates] for p in prefixes], dtype=torch.float64)
     return group_of, table.transpose(1, 2).contiguous()

@@ -59,7 +59,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: dict[str, st
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     try:
         with replacing(path) as partial:
-            save_file(plain, str(partial), about)
+            partial.touch()
+            mode = partial.stat().st_mode
+            save_file(plain, str(partial), about)  # as a file that nobody else may read
+            partial.chmod(mode)
     except SafetensorError as e:  # how safetensors says that a disk is full
         raise InputError(f"cannot write to the folder {path.parent}: {e}") from e
 
