@@ -227,8 +227,8 @@ class Group:
         outputs = self._over_runs(self._outputs, *self._run_values())
         found = outputs.get("logits") if isinstance(outputs, Mapping) else outputs
         if not isinstance(found, Tensor) or found.shape[1:] != self._logits_shape:
-            is_tensor = isinstance(found, Tensor)
-            returned = tuple(found.shape[1:]) if is_tensor else type(outputs).__name__
+            shape = tuple(found.shape[1:]) if isinstance(found, Tensor) else None
+            returned = shape or type(outputs).__name__
             raise InputError(
                 f"the module of the model {self.specs[0].model!r} must return logits "
                 f"{self._logits_shape}, nodes by classes (one column for two classes), or a dict "
