@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from pdgnn.experiments.outcome import signed
 from pdgnn.experiments.records.outcome import RIVALS, Line, RecordTable
 from pdgnn.experiments.records.published import PublishedRecord, published_records
 from pdgnn.experiments.records.spaces import FRESH_SEEDS, METHODS, space
@@ -181,7 +182,7 @@ def _number(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−") if math.isfinite(value) else ""
+    return signed(value) if math.isfinite(value) else ""
 
 
 def _p(value: float) -> str:
