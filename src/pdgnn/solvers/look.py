@@ -17,7 +17,8 @@ __all__ = ["Look", "filtered", "looked_at", "plain", "room"]
 LOOK_STEPS = 20
 """Steps that look at the spectrum, and one more for each pair."""
 MOST_DEGREE = 7
-"""Of a polynomial; twice the products for a step of ARPACK would save little more of its work."""
+"""The largest of a polynomial. On 21 graphs of 10,000 nodes 5 takes 4 to 10 % longer for 4 to 32
+pairs, and 9 is from 5 % slower, for 4 of them, to 3 % faster, for 32."""
 MOST_GROWTH = 5.0
 """Degree of a polynomial, but for 1, times the logarithm that it grows by at the first eigenvalue:
 that of the last one wanted is then at most a hundredth of it, and keeps its digits."""
