@@ -129,23 +129,27 @@ def _copies(
         inverse, below = inverse_near(problem, (1.0 + NEAR) * value)
     except RuntimeError:  # SuperLU met a pivot of 0
         return None
-    known = torch.cat([problem.trivial[:, None], found.vectors], dim=1)  # [n, j]
     lower = int((found.values < (1.0 + NEAR) * value).sum())
+    known = found.vectors[:, _is_near(found.values, value)]  # others die out without help
     width, more = max(below - 1 - lower, 0) + 4, known[:, :0]
     most = max(64, min(problem.n // 16, MOST_ENTRIES // problem.n))
     while more.shape[1] + width <= most:
-        beside = torch.cat([known, more], dim=1)
+        beside = torch.cat([known, more], dim=1)  # [n, j]
         block = torch.randn(width, problem.n, dtype=torch.float64, generator=generator).T
         for _ in range(2):
-            block = inverse(block - beside @ (beside.T @ block))
+            block = inverse(block)
             block = torch.linalg.qr(block - beside @ (beside.T @ block))[0]
         values, u, _ = rayleigh_ritz(problem, block)
-        here = (values - value).abs() <= 10 * NEAR * value
+        here = _is_near(values, value)
         more = torch.cat([more, u[:, here]], dim=1)
         if not here.all():
             return more
         width *= 2
     return None
+
+
+def _is_near(values: Tensor, value: float) -> Tensor:
+    return (values - value).abs() <= 10 * NEAR * value
 
 
 def _searched(
