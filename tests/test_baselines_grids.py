@@ -74,8 +74,9 @@ def test_fixed_settings_are_the_published_ones():
         for fields in grid(name, "squirrel-filtered"):
             assert fields.get("width") == widths.get(name, 64)
             assert fields["steps"] == (500 if name == "gbk-gnn" else 1000)
-    options = grid("gpr-gnn", "tolokers")[0]["options"]
-    assert options == {"hops": 10, "teleport": 0.1, "prop_dropout": 0.7}
+    usual = {"hops": 10, "teleport": 0.1, "prop_dropout": 0.7}
+    assert grid("gpr-gnn", "squirrel-filtered")[0]["options"] == usual
+    assert grid("gpr-gnn", "tolokers")[0]["options"] == {**usual, "two_scores": True}
 
 
 def test_runs_of_a_grid_do_not_share_their_options():

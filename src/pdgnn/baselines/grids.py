@@ -28,6 +28,7 @@ __all__ = ["APPENDIX_E", "GRIDS", "HOMOPHILIC", "Grid", "grid"]
 
 CHAMELEON = "chameleon-filtered"
 HOMOPHILIC = ("cora", "citeseer", "pubmed")
+TWO_CLASSES = ("minesweeper", "tolokers", "questions")
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ GRIDS: dict[str, Grid] = {
             "options": {"hops": 10, "teleport": 0.1, "prop_dropout": 0.7},
         },
         {"lr": [0.005, 0.01, 0.05, 0.1], "weight_decay": [0.0, 1e-5, 1e-4, 1e-3]},
+        {name: Grid({"options": {"two_scores": True}}, {}) for name in TWO_CLASSES},
     ),
     "fsgnn": Grid(
         {"width": 64, "steps": 1000, "dropout": 0.7, "options": {"hops": 3}},
