@@ -65,7 +65,7 @@ LANCZOS_STEPS, GPU_STEPS = 300, 10_000
 """Steps that our own Lanczos may take before another solver replaces it, on a GPU as products."""
 EVEN = 12.0
 """Largest d_i / M_i over the least one, up to which ARPACK is better than a polynomial of D⁻¹L."""
-ARPACK_STEPS, ARPACK_STEPS_EACH = 600, 40
+ARPACK_STEPS, ARPACK_STEPS_EACH = 460, 45
 """Products that ARPACK may be foreseen to take, and more for each pair, before another solver is
 preferred; it is left when it took four times as many."""
 HUBS = 3
