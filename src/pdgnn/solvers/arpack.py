@@ -24,6 +24,7 @@ WORTH = 25
 """Steps that a process of S itself may be foreseen to take for each entry of S in a row, from
 EARLIEST on: beyond, to keep its vectors takes longer than the more products of a polynomial."""
 EARLIEST = 80
+"""Steps before which the fall of a residual foretells little."""
 LONGEST = 16
 """Products after which a process is looked at again, at the latest."""
 ROUNDED = 1e-12
