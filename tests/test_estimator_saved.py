@@ -70,6 +70,12 @@ def test_all_else_comes_back(clf, folder):
     assert [r["name"] for r in back.leaderboard_] == [r["name"] for r in clf.leaderboard_]
 
 
+def test_a_loaded_model_says_that_it_has_no_graph_to_attend_to(folder):
+    back = PDClassifier.load(folder)
+    with pytest.raises(AttributeError, match="attention_ is of the fitted graph, which a saved"):
+        _ = back.attention_
+
+
 def test_strings_stay_strings(data, tmp_path):
     labels = np.array(["a", "b", "c"], dtype=object)[data.y]
     clf = PDClassifier(model="logistic", minutes=0.02).fit(

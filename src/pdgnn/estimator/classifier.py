@@ -333,6 +333,8 @@ class PDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def attention_(self) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Edges ``[2, E]`` and their attention ``[E]`` in the best network that has any."""
+        if not hasattr(self, "table_"):
+            raise AttributeError("attention_ is of the fitted graph, which a saved model has not")
         for member in best_first(self.members_):
             model = member.models[0]
             if isinstance(model, NetworkModel):
