@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pdgnn.solvers.canonical import aim_of
 from pdgnn.solvers.copies import ROUGH, SHARPEST, with_copies, with_guard
 from pdgnn.solvers.davidson import Pairs
-from pdgnn.solvers.eigsh import CountedOperator, aim_of, eigsh_vectors, rayleigh_ritz
+from pdgnn.solvers.eigsh import CountedOperator, eigsh_vectors, rayleigh_ritz
 from pdgnn.solvers.lanczos import Lanczos, Product, without
 from pdgnn.solvers.look import Look, filtered, looked_at, plain, room
 from pdgnn.solvers.preconditioners import Preconditioner

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TIE_TOLERANCE", "canonical_basis", "clusters", "same_eigenvalue_tolerance"]
+__all__ = ["TIE_TOLERANCE", "aim_of", "canonical_basis", "clusters", "same_eigenvalue_tolerance"]
 
 EPS = float(np.finfo(np.float64).eps)
 TIE_TOLERANCE = 1e-6
@@ -22,6 +22,14 @@ def same_eigenvalue_tolerance(
     A relative 1e-9, and never under the rounding error of an operator of this norm.
     """
     return np.maximum(1e-9 * np.abs(values), 64 * EPS * np.asarray(norm))
+
+
+def aim_of(gap: float, norm: float, tol: float, *, floor: float = 1e-14) -> float:
+    """The residual, well below the one promised, at which vectors are right to 10 `tol`.
+
+    It is no less than `floor` times the norm, which rounding leaves.
+    """
+    return max(min(10 * gap, 0.1 * norm) * tol, floor * norm)
 
 
 def clusters(values: NDArray[np.float64], norm: float | NDArray[np.float64]) -> NDArray[np.int64]:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pdgnn.solvers.canonical import clusters, same_eigenvalue_tolerance
+from pdgnn.solvers.canonical import aim_of, clusters, same_eigenvalue_tolerance
 from pdgnn.solvers.davidson import Pairs
-from pdgnn.solvers.eigsh import CountedOperator, aim_of, eigsh_vectors, rayleigh_ritz
+from pdgnn.solvers.eigsh import CountedOperator, eigsh_vectors, rayleigh_ritz
 from pdgnn.solvers.lanczos import Lanczos, Product
 from pdgnn.solvers.look import MOST_ENTRIES, room
 from pdgnn.solvers.preconditioners import inverse_near

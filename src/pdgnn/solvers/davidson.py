@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.solvers.canonical import same_eigenvalue_tolerance
+from pdgnn.solvers.canonical import aim_of, same_eigenvalue_tolerance
 from pdgnn.solvers.lanczos import empty_rows
 
 __all__ = ["Basis", "Pairs", "State", "assess", "davidson"]
@@ -156,7 +156,7 @@ def assess(
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
         inside = _nearest_other(theta[: end + 1], i, norm)
-        aim = tol * min(10 * outside, 0.1 * norm)
+        aim = aim_of(outside, norm, tol, floor=0.0)
         if r[i] > max(floor * norm, min(aim, (aim * inside) ** 0.5)):
             unfinished.append(i)
     accurate = not unfinished

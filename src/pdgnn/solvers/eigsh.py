@@ -11,7 +11,7 @@ from torch import Tensor
 from pdgnn.solvers.lanczos import Product, without
 from pdgnn.solvers.problem import ComponentProblem
 
-__all__ = ["CountedOperator", "aim_of", "eigsh_vectors", "rayleigh_ritz"]
+__all__ = ["CountedOperator", "eigsh_vectors", "rayleigh_ritz"]
 
 
 def eigsh_vectors(counted: CountedOperator, k: int, start: Tensor, tol: float) -> Tensor | None:
@@ -54,8 +54,3 @@ def rayleigh_ritz(problem: ComponentProblem, u: Tensor) -> tuple[Tensor, Tensor,
     values, q = torch.linalg.eigh((h + h.T) / 2)
     u, image = u @ q, image @ q
     return values, u, torch.linalg.vector_norm(image - u * values, dim=0)
-
-
-def aim_of(gap: float, norm: float, tol: float) -> float:
-    """The residual, well below the one promised, at which vectors are right to 10 `tol`."""
-    return max(min(10 * gap, 0.1 * norm) * tol, 1e-14 * norm)
