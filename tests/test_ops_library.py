@@ -9,15 +9,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from ops_cases import Case, every_backend
+from pdgnn import InputError
 from pdgnn.ops import (
     activate,
     aggregate,
     attend,
     attend_dot,
+    attend_nodes,
     batch_norm,
     dropout,
     layer_norm,
     library,
+    linear,
     score_nodes,
     use_backend,
 )
@@ -103,3 +106,32 @@ def test_what_all_runs_share_is_expanded_only_for_gradients_of_each(asked):
     assert (len(g), len(batch), len(dx)) == (3, 3, 3)
     assert len(shared) == (3 if asked else 1)
     assert dw.shape == ((3, *weight.shape) if asked else (0,))
+
+
+STATE = (torch.tensor(0.3), torch.tensor(7), torch.tensor(2))
+KERNELS = {
+    "aggregate": lambda x, edges, att: aggregate(x, edges.sorted(x.new_ones(18, 2)), edges),
+    "attend": lambda x, edges, att: attend(x, x[..., 0], x[:5, :, 0], edges),
+    "attend_nodes": lambda x, edges, att: attend_nodes(x.flatten(1), att, att, edges),
+    "attend_dot": lambda x, edges, att: attend_dot(x[:5], x, x, edges, scale=0.5),
+    "dropout": lambda x, edges, att: dropout(x, *STATE, layer=1),
+    "activate": lambda x, edges, att: activate(x[:, 0], att[0, 0]),
+    "layer_norm": lambda x, edges, att: layer_norm(x[:, 0], att[0, 0], att[0, 0])[0],
+    "batch_norm": lambda x, edges, att: batch_norm(x[:, 0], att[0, 0], att[0, 0])[0],
+    "linear": lambda x, edges, att: linear(x[:, 0], att[0]),
+    "score_nodes": lambda x, edges, att: score_nodes(x, None, *att.expand(2, -1, -1))[1],
+}
+
+
+@every_backend
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_second_derivative_is_an_error_and_not_a_wrong_number(name, backend):
+    case = Case(0, targets=7 if name == "attend_nodes" else 5)
+    x, bias = case.tensors("x", "bias", grad=True)
+    with use_backend(backend):
+        out = KERNELS[name](x, case.edges(), bias[None])
+        (first,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+        (plain,) = torch.autograd.grad(KERNELS[name](x, case.edges(), bias[None]).square().sum(), x)
+        assert torch.equal(first, plain)
+        with pytest.raises(InputError, match="no second derivatives; leave create_graph=True out"):
+            torch.autograd.grad(first.square().sum(), x)
