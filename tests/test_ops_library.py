@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 from ops_cases import Case, every_backend
 from pdgnn import InputError
 from pdgnn.ops import (
+    Edges,
     activate,
     aggregate,
     attend,
@@ -135,3 +136,50 @@ def test_a_second_derivative_is_an_error_and_not_a_wrong_number(name, backend):
         assert torch.equal(first, plain)
         with pytest.raises(InputError, match="no second derivatives; leave create_graph=True out"):
             torch.autograd.grad(first.square().sum(), x)
+
+
+WRONG = {
+    "x": lambda c, e: aggregate(c["x"][:-1], c["weight"], e),
+    "weight": lambda c, e: aggregate(c["x"], c["weight"][:-1], e),
+    "a_src": lambda c, e: attend(c["x"], c["a_src"][:-1], c["a_dst"], e),
+    "a_dst": lambda c, e: attend(c["x"], c["a_src"], c["a_dst"][:-1], e),
+    "mask": lambda c, e: attend(c["x"], c["a_src"], c["a_dst"], e, mask=c["mask"][:-1]),
+    "edge_attr": lambda c, e: attend(
+        c["x"], c["a_src"], c["a_dst"], e, edge_attr=c["attr"][:-1], w_edge=c["w_edge"]
+    ),
+    "w_edge": lambda c, e: attend(
+        c["x"], c["a_src"], c["a_dst"], e, edge_attr=c["attr"], w_edge=c["w_edge"][:, :1]
+    ),
+    "h": lambda c, e: attend_nodes(c["x"][:-1].flatten(1), c["bias"][None], c["bias"][None], e),
+    "q": lambda c, e: attend_dot(c["q"][:-1], c["k"], c["x"], e, scale=1.0),
+    "v": lambda c, e: attend_dot(c["q"], c["k"], c["x"][:-1], e, scale=1.0),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_no_kernel_reads_beyond_the_end(name):
+    case = Case(0, targets=7)
+    names = ("x", "weight", "a_src", "a_dst", "mask", "attr", "w_edge", "bias", "q", "k")
+    given = dict(zip(names, case.tensors(*names), strict=True))
+    with pytest.raises(InputError, match=rf"^{name} has shape .*; with these edges give \["):
+        WRONG[name](given, case.edges())
+
+
+def test_edges_between_two_sets_of_nodes_have_no_scores_of_one():
+    att = torch.zeros(1, 2, 3)
+    with pytest.raises(InputError, match="two sets of nodes; use attend"):
+        attend_nodes(torch.zeros(7, 6), att, att, Case(0).edges())
+
+
+def test_a_batch_norm_adds_two_tensors_at_most():
+    x = torch.ones(4, 2)
+    with pytest.raises(InputError, match="3 tensors are added to x; give at most two"):
+        batch_norm(x, x[0], x[0], added=[x, x, x])
+
+
+@pytest.mark.parametrize(
+    ("index", "said"), [([[0], [3]], "target 3"), ([[3], [0]], "source 3"), ([[-1], [0]], "source")]
+)
+def test_edges_name_nodes_that_are_there(index, said):
+    with pytest.raises(InputError, match=rf"edge_index has {said}.*there are 3"):
+        Edges.from_edge_index(torch.tensor(index), num_nodes=3)
