@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import ive
 from torch import Tensor
 
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_number
 from pdgnn.graph import Graph
 from pdgnn.laplacian import check_gamma, normalizer
 from pdgnn.solvers.problem import symmetric_matrix
@@ -109,7 +109,7 @@ def diffusion_distance(
     >>> round(d, 6), round(math.sqrt(2) * math.exp(-0.5 * 2), 6)
     (0.52026, 0.52026)
     """
-    t = _checked_time(t)
+    t = check_number("t", t)
     a, b, single = _checked_pairs(g, i, j)
     pairs = np.minimum(a, b) * g.num_nodes + np.maximum(a, b)
     pairs, place = np.unique(pairs, return_inverse=True)
@@ -207,7 +207,10 @@ def _checked_pairs(
 
 
 def _checked_nodes(g: Graph, nodes: int | Nodes) -> NDArray[np.int64]:
-    array = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
+    try:
+        array = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
+    except ValueError as e:
+        raise InputError("nodes are ragged; give one node or a flat list of them") from e
     if array.ndim == 0:
         return np.array(g.node(array.item()), dtype=np.int64)
     if array.ndim != 1:
@@ -217,16 +220,6 @@ def _checked_nodes(g: Graph, nodes: int | Nodes) -> NDArray[np.int64]:
     for extreme in (array.min(initial=0), array.max(initial=0)):
         g.node(int(extreme))
     return array.astype(np.int64)
-
-
-def _checked_time(t: float) -> float:
-    try:
-        time = float(t)
-    except (TypeError, ValueError) as e:
-        raise InputError(f"t must be a number that is not negative, not {t!r}") from e
-    if not 0.0 <= time < math.inf:
-        raise InputError(f"t must be finite and not negative, not {t}; heat only spreads forward")
-    return time
 
 
 def _symmetric_laplacian(g: Graph, gamma: float) -> tuple[sp.csr_array, Vector]:
