@@ -97,7 +97,7 @@ def diffusion_distance(
     Between different components the sum over l is kept, so the distance is finite: the kernels do
     not overlap, and the constant eigenvectors, which cancel inside a component, add
     1 / ΣM over each of the two components. It never falls below that, while inside a component d_t
-    tends to 0.
+    tends to 0. A node without edges has M = 1 at every γ, as 1 − γ would be 0 at γ = 1.
 
     A component of up to 400 nodes is decomposed, which is exact up to rounding. On a larger one
     exp(−tS) is a Chebyshev series of about 5.6 √(tλ_max) + 21 products with S, each linear in the
