@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -277,6 +278,9 @@ class TestDiffusionFeatures:
             DiffusionFeatures(reduce=0).fit(table(3), graph=g)
         with pytest.raises(InputError, match="scopes must be pairs"):
             DiffusionFeatures(scopes=(1, 1)).fit(table(3), graph=g)
+        for other in (nx.path_graph(3), "edges.csv"):
+            with pytest.raises(InputError, match=r"graph is of type (Graph|str); give a pdgnn.Gra"):
+                DiffusionFeatures().fit(table(3), graph=other)
 
 
 class TestAsTransform:

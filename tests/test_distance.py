@@ -333,6 +333,7 @@ class TestBadInput:
             ([0.5, 1.0], "nodes are integers, not float64"),
             ([True, False], "nodes are integers, not bool"),
             ([[0, 1]], "give one node or a flat list"),
+            ([[0], [0, 1]], "nodes are ragged; give one node or a flat list"),
         ],
     )
     def test_nodes(self, i, message):
@@ -345,7 +346,7 @@ class TestBadInput:
         with pytest.raises(InputError, match="i has 2 nodes and j has 3"):
             diffusion_distance(PATH, [0, 1], [0, 1, 2], t=1.0)
 
-    @pytest.mark.parametrize("t", [-1.0, math.nan, math.inf, "soon", None])
+    @pytest.mark.parametrize("t", [-1.0, math.nan, math.inf, "soon", "1", True, None, [1, 2]])
     def test_time(self, t):
         with pytest.raises(InputError, match="t must be"):
             diffusion_distance(PATH, 0, 1, t=t)

@@ -314,7 +314,7 @@ def test_bad_edge_lists_are_refused(arguments, message):
             r"shape \(1,\); give one id for each",
         ),
         (lambda: Graph.from_data(Data(x=torch.ones(2, 1))), "this Data has no edge_index"),
-        (lambda: Graph.from_data(HeteroData()), "this Data has no edge_index"),
+        (lambda: Graph.from_data(HeteroData()), "this HeteroData has no edge_index; give a Data"),
         (lambda: Graph.from_scipy(np.eye(2)), "needs a SciPy sparse matrix, not ndarray"),
         (lambda: Graph.from_scipy(sp.csr_array((2, 3))), r"must be square, not \(2, 3\)"),
         (lambda: Graph.from_scipy(sp.coo_array([1.0, 2.0])), r"must be square, not \(2,\)"),

@@ -218,6 +218,16 @@ def test_no_edges_at_all():
     assert same(conv(x, torch.empty(2, 0, dtype=torch.int64)), x @ conv.lin.weight.T)
 
 
+def test_a_kept_p_has_the_precision_of_the_layer():
+    conv, x = PDGCNConv(3, 4, gamma=0.7, cached=True), normal(5, 3)
+    conv(x.float(), EDGE_INDEX)
+    fresh = PDGCNConv(3, 4, gamma=0.7).double()
+    fresh.load_state_dict(conv.state_dict())
+    torch.testing.assert_close(
+        conv.double()(x, EDGE_INDEX), fresh(x, EDGE_INDEX), rtol=1e-12, atol=1e-12
+    )
+
+
 def test_degrees_are_counted_in_single_precision_at_least():
     """A star of 3,000 leaves; bfloat16 cannot count beyond 256. At α = 0 a leaf gets 1 / 3000."""
     leaves = torch.arange(1, 3001)
@@ -294,6 +304,11 @@ def test_bad_edges(conv, edge_index, message):
             lambda: PDGATConv(3, 4, edge_dim=None)(X, EDGE_INDEX, torch.ones(8, 2)),
             "made without edge features; leave edge_attr out",
         ),
+        (lambda: PDGCNConv(3, 4)(X[None], EDGE_INDEX), r"x has shape \[1, 5, 3\]"),
+        (lambda: PDGCNConv(3, 4)((X, X[0]), EDGE_INDEX), r"x has shape \[3\]; give \[N, in_ch"),
+        (lambda: PDGCNConv(0, 4), "in_channels must be a whole number of at least 1, not 0"),
+        (lambda: PDGATConv((3, -2), 4), "in_channels must be a whole number of at least 1, not -2"),
+        (lambda: PDGATConv((3,), 4), "in_channels is .*; give a number, or a pair of them"),
         (lambda: PDGATConv(3, 4)(X[None], EDGE_INDEX), r"x has shape \[1, 5, 3\]"),
         (lambda: PDGATConv(3, 4)(X, EDGE_INDEX, size=(5, 4)), r"size=\(5, 4\) does not fit x"),
         (lambda: PDGATConv(3, 4, heads=0), "heads must be a whole number of at least 1, not 0"),

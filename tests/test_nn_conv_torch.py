@@ -66,6 +66,18 @@ def test_gradients_of_many_runs_are_the_differences(kind):
     assert torch.autograd.gradcheck(call, [t.requires_grad_() for t in leaves])
 
 
+@pytest.mark.parametrize("kind", ["gcn", "gat"])
+def test_with_a_message_hook_there_are_second_derivatives(kind):
+    conv, rest = layer(kind)
+    leaves = [t.requires_grad_() for t in (normal(5, 2), *rest)]
+
+    def call(x, values):
+        return conv(x, EDGE_INDEX, values)
+
+    conv.register_message_forward_hook(lambda *_: None)
+    assert torch.autograd.gradgradcheck(call, leaves)
+
+
 # what dynamo does to torch.autograd.Function
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("kind", ["gcn", "gat"])

@@ -179,8 +179,13 @@ def test_one_structure_is_kept_as_long_as_its_graph():
 
 @pytest.mark.parametrize(("kind", "loops"), [("mean", True), ("symmetric", False)])
 def test_weights_have_loops_or_not_as_their_kind_says(kind, loops):
-    with pytest.raises(InputError, match=f"weights of the kind '{kind}' are made with loops, but"):
+    with pytest.raises(InputError, match=f"weight='{kind}' needs loops={not loops}"):
         graph_inputs(Graph.from_edge_index([[0], [1]]), weight=kind, loops=loops)
+
+
+def test_weights_of_a_kind_that_there_is_not():
+    with pytest.raises(InputError, match="weight must be one of symmetric, mean, diffusion, not"):
+        graph_inputs(Graph.from_edge_index([[0], [1]]), weight="sum", loops=True)
 
 
 def test_a_graph_without_edges():

@@ -318,6 +318,13 @@ def test_it_compiles_in_one_piece():
     torch.testing.assert_close(found, tuple(expected[1:]), rtol=1e-8, atol=1e-8)
 
 
+def test_it_compiles_around_the_making_of_its_inputs():
+    net = made(depth=1, learned=True, attention=True, eigenvectors=1).eval()
+    index, x = GRAPH.edge_index, X.double().cumsum(0)
+    compiled = torch.compile(net, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, index), net(x, index))
+
+
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]], 6)
 X = torch.ones(6, 5)
 EDGES = Edges.from_edge_index(GRAPH.edge_index, num_nodes=6)

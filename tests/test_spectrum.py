@@ -306,6 +306,18 @@ def test_bad_alpha():
         eigenpairs(PATH).eigenvectors(1.5)
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, True])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(InputError, match="seed must be a whole number of at least 0, not"):
+        eigenpairs(Graph.from_edge_index([[0], [1]]), seed=seed)
+
+
+def test_a_spectrum_is_equal_to_itself_alone():
+    one, other = (eigenpairs(Graph.from_edge_index([[0], [1]])) for _ in range(2))
+    assert one != other
+    assert len({one, other}) == 2
+
+
 # No silent vector
 
 

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
@@ -163,6 +164,11 @@ def as_graph(graph: Any, num_nodes: int, node_ids: NDArray[Any] | None = None) -
         g = Graph.from_data(graph)
     elif sp.issparse(graph):
         g = Graph.from_scipy(graph)
+    elif not isinstance(graph, Tensor | np.ndarray | Sequence | None) or isinstance(graph, str):
+        raise InputError(
+            f"graph is of type {type(graph).__name__}; give a pdgnn.Graph (its load and "
+            "from_networkx read others), an edge_index [2, E], a SciPy matrix or a PyG Data"
+        )
     else:
         edges = [[], []] if graph is None else graph
         g = Graph.from_edge_index(edges, num_nodes, node_ids=node_ids)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import ive
 from torch import Tensor
 
-from pdgnn.errors import InputError
+from pdgnn.errors import InputError, check_number
 from pdgnn.graph import Graph
 from pdgnn.laplacian import check_gamma, normalizer
 from pdgnn.solvers.problem import symmetric_matrix
@@ -97,7 +97,7 @@ def diffusion_distance(
     Between different components the sum over l is kept, so the distance is finite: the kernels do
     not overlap, and the constant eigenvectors, which cancel inside a component, add
     1 / ΣM over each of the two components. It never falls below that, while inside a component d_t
-    tends to 0.
+    tends to 0. A node without edges has M = 1 at every γ, as 1 − γ would be 0 at γ = 1.
 
     A component of up to 400 nodes is decomposed, which is exact up to rounding. On a larger one
     exp(−tS) is a Chebyshev series of about 5.6 √(tλ_max) + 21 products with S, each linear in the
@@ -109,7 +109,7 @@ def diffusion_distance(
     >>> round(d, 6), round(math.sqrt(2) * math.exp(-0.5 * 2), 6)
     (0.52026, 0.52026)
     """
-    t = _checked_time(t)
+    t = check_number("t", t)
     a, b, single = _checked_pairs(g, i, j)
     pairs = np.minimum(a, b) * g.num_nodes + np.maximum(a, b)
     pairs, place = np.unique(pairs, return_inverse=True)
@@ -207,7 +207,10 @@ def _checked_pairs(
 
 
 def _checked_nodes(g: Graph, nodes: int | Nodes) -> NDArray[np.int64]:
-    array = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
+    try:
+        array = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
+    except ValueError as e:
+        raise InputError("nodes are ragged; give one node or a flat list of them") from e
     if array.ndim == 0:
         return np.array(g.node(array.item()), dtype=np.int64)
     if array.ndim != 1:
@@ -217,16 +220,6 @@ def _checked_nodes(g: Graph, nodes: int | Nodes) -> NDArray[np.int64]:
     for extreme in (array.min(initial=0), array.max(initial=0)):
         g.node(int(extreme))
     return array.astype(np.int64)
-
-
-def _checked_time(t: float) -> float:
-    try:
-        time = float(t)
-    except (TypeError, ValueError) as e:
-        raise InputError(f"t must be a number that is not negative, not {t!r}") from e
-    if not 0.0 <= time < math.inf:
-        raise InputError(f"t must be finite and not negative, not {t}; heat only spreads forward")
-    return time
 
 
 def _symmetric_laplacian(g: Graph, gamma: float) -> tuple[sp.csr_array, Vector]:

@@ -115,9 +115,8 @@ class Graph:
     def from_data(cls, data: Data) -> Graph:
         """Build from a PyG `Data`; its ``edge_weight`` is used where it has one."""
         if getattr(data, "edge_index", None) is None:
-            raise InputError("this Data has no edge_index; set data.edge_index to a [2, E] tensor")
-        weight = data.edge_weight if "edge_weight" in data else None
-        return cls.from_edge_index(data.edge_index, data.num_nodes, weight)
+            raise InputError(f"this {type(data).__name__} has no edge_index; give a Data with one")
+        return cls.from_edge_index(data.edge_index, data.num_nodes, data.edge_weight)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> Graph:

@@ -92,7 +92,7 @@ def _normalizer(degree: Any, gamma: Any) -> Any:
 
 
 def normalizer(g: Graph, gamma: float) -> Vector:
-    """The diagonal of M = γD + (1−γ)I, ``[N]``; 1 for a node without edges, where M is not used.
+    """The diagonal of M = γD + (1−γ)I, ``[N]``; 1 for a node without edges, at every γ.
 
     >>> normalizer(Graph.from_edge_index([[0, 0], [1, 2]], num_nodes=4), 0.5).tolist()
     [1.5, 1.0, 1.0, 1.0]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pdgnn import __version__
 from pdgnn.devices import check_device, one_blas_thread
-from pdgnn.errors import InputError, check_whole
+from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.graph import Graph
 from pdgnn.io.cache import read_arrays, write_arrays
 from pdgnn.laplacian import check_alpha, check_gamma, normalizer
@@ -44,7 +44,7 @@ BATCH_ENTRIES = 4_000_000
 _remembered: WeakKeyDictionary[Graph, dict[float, Spectrum]] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spectrum:
     """The k smallest non-trivial eigenpairs at one γ, of every connected component.
 
@@ -142,7 +142,7 @@ def eigenpairs_path(
     if not isinstance(gammas, Iterable):
         raise InputError(f"gammas must be a list of numbers in [0, 1], not {gammas!r}")
     wanted = [check_gamma(gamma) for gamma in gammas]
-    _check_options(k, solver, tol)
+    _check_options(k, solver, seed, tol)
     target = check_device(device, what="eigenpairs are solved")
     plain = cache and solver == "auto" and seed == 0 and tol is None
     order = _ends_first(sorted(set(wanted), reverse=True))
@@ -182,12 +182,11 @@ def _ends_first(gammas: list[float]) -> list[float]:
     return order
 
 
-def _check_options(k: int, solver: str, tol: float | None) -> None:
+def _check_options(k: int, solver: str, seed: int, tol: float | None) -> None:
     check_whole("k", k)
-    if tol is not None and not (isinstance(tol, float) and TIGHTEST <= tol <= LOOSEST):
-        raise InputError(
-            f"tol must be a number from {TIGHTEST:g} to {LOOSEST:g}, or None for 1e-8, not {tol!r}"
-        )
+    check_whole("seed", seed, 0)
+    if tol is not None:
+        check_number("tol", tol, TIGHTEST, LOOSEST)
     if solver not in SOLVERS:
         raise InputError(f"unknown solver {solver!r}; choose one of {', '.join(SOLVERS)}")
 

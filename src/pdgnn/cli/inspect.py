@@ -54,6 +54,7 @@ def inspect_command(
     pdgnn inspect minesweeper-generated:size=30 --plot board.png
     """
     with wrapped_errors():
+        from pdgnn.cli.lists import numbers
         from pdgnn.io.sources import open_source
         from pdgnn.io.write import check_output
         from pdgnn.laplacian import check_alpha, check_gamma
@@ -62,7 +63,7 @@ def inspect_command(
         check_alpha(alpha)
         check_gamma(gamma)
         limit = max_bytes_of(max_gb)
-        asked = _parsed_gammas(gammas)
+        asked = [check_gamma(number) for number in numbers("--gammas", gammas)]
         if plot is not None:
             from pdgnn.report.plots import PLOT_SUFFIXES, need_matplotlib
 
@@ -91,18 +92,3 @@ def inspect_command(
             with working(f"drawing {plot}"):
                 draw_embedding(source, facts, plot)
             tell(f"the picture is in {plot}")
-
-
-def _parsed_gammas(text: str) -> list[float]:
-    """``"0,0.5,1"`` as numbers in [0, 1]."""
-    from pdgnn.errors import InputError
-    from pdgnn.laplacian import check_gamma
-
-    items = [item for item in text.split(",") if item.strip()]
-    if not items:
-        raise InputError("--gammas is empty; give numbers in [0, 1] such as 0,0.5,1")
-    try:
-        numbers = [float(item) for item in items]
-    except ValueError as e:
-        raise InputError(f"--gammas takes numbers such as 0,0.5,1, not {text!r}") from e
-    return [check_gamma(number) for number in numbers]

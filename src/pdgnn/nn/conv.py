@@ -12,9 +12,10 @@ from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
+from pdgnn.errors import InputError, check_whole
 from pdgnn.ops import Edges
 
-__all__ = ["FusedConv", "glorot_linear"]
+__all__ = ["FusedConv", "check_features", "glorot_linear"]
 
 _HOOKS = [
     f"_{part}_forward_{kind}"
@@ -53,6 +54,20 @@ class FusedConv(MessagePassing):  # type: ignore[misc]
         return inputs.new_zeros(dim_size, *inputs.shape[1:]).index_add(0, index, inputs)
 
 
+def check_features(x: Tensor) -> Tensor:
+    """`x` if it has a row for each node."""
+    if x.ndim != 2:
+        raise InputError(f"x has shape {list(x.shape)}; give [N, in_channels]")
+    return x
+
+
 def glorot_linear(in_channels: int, out_channels: int) -> Linear:
-    """W without a bias, drawn as PyG's layers draw theirs."""
+    """W without a bias, drawn as PyG's layers draw theirs; -1 channels are seen at the first call.
+
+    >>> glorot_linear(0, 3)
+    Traceback (most recent call last):
+    pdgnn.errors.InputError: in_channels must be a whole number of at least 1, not 0
+    """
+    if in_channels != -1:
+        check_whole("in_channels", in_channels)
     return Linear(in_channels, out_channels, bias=False, weight_initializer="glorot")

@@ -21,7 +21,7 @@ from pdgnn.nn.checks import (
     check_sizes,
     check_sources,
 )
-from pdgnn.nn.conv import FusedConv, glorot_linear
+from pdgnn.nn.conv import FusedConv, check_features, glorot_linear
 from pdgnn.ops import Edges, aggregate, attend, attend_nodes
 
 __all__ = ["PDGATConv"]
@@ -93,6 +93,8 @@ class PDGATConv(FusedConv):
         width = check_whole("heads", heads) * out_channels
         self.lin = self.lin_src = self.lin_dst = self.lin_edge = None
         if isinstance(in_channels, tuple):
+            if len(in_channels) != 2:
+                raise InputError(f"in_channels is {in_channels}; give a number, or a pair of them")
             self.lin_src, self.lin_dst = (glorot_linear(size, width) for size in in_channels)
         else:
             self.lin = glorot_linear(in_channels, width)
@@ -207,8 +209,8 @@ class PDGATConv(FusedConv):
         """W x of sources and targets; one tensor where they are the same."""
         x_src, x_dst = x if isinstance(x, tuple) else (x, x)
         for features in (x_src, x_dst):
-            if features is not None and features.ndim != 2:
-                raise InputError(f"x has shape {list(features.shape)}; give [N, in_channels]")
+            if features is not None:
+                check_features(features)
         lin_src: Any = self.lin or self.lin_src
         lin_dst: Any = self.lin or self.lin_dst
         h_src = lin_src(x_src)

@@ -20,7 +20,7 @@ from pdgnn.nn.checks import (
     loopless_weight,
     warn_one_way,
 )
-from pdgnn.nn.conv import FusedConv, glorot_linear
+from pdgnn.nn.conv import FusedConv, check_features, glorot_linear
 from pdgnn.ops import Edges, aggregate
 
 __all__ = ["PDGCNConv"]
@@ -132,7 +132,7 @@ class PDGCNConv(FusedConv):
                 Without it d is counted on the edges given. A block lacks edges: there a target
                 counts those it was sampled with, and a source only those it has in the block.
         """
-        x_src, x_dst = x if isinstance(x, tuple) else (x, x)
+        x_src, x_dst = map(check_features, x if isinstance(x, tuple) else (x, x))
         whole = degree is None and not isinstance(x, tuple)
         if whole and not self._checked and warn_one_way(edge_index, x_src.shape[0]):
             self._checked = True
@@ -166,10 +166,10 @@ class PDGCNConv(FusedConv):
     ) -> _Diffusion:
         """P on the edges given, or what was kept of the first call."""
         messages = self.wants_messages(edge_index)
-        kept = self._kept
-        if kept is not None and kept.on_edges.device == h.device and not messages:
+        kept, dtype = self._kept, torch.promote_types(h.dtype, torch.float32)
+        like = (h.device, dtype)
+        if kept and (kept.on_edges.device, kept.on_edges.dtype) == like and not messages:
             return _check_kept(kept, sizes)
-        dtype = torch.promote_types(h.dtype, torch.float32)
         index, weight = _weighted_edges(edge_index, edge_weight, sizes, dtype)
         if degree is None:
             degrees = _degrees(edge_index, index, weight, sizes, dtype=dtype, whole=whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 import torch
@@ -103,8 +103,10 @@ def edge_weights(
     >>> edge_weights(Graph.from_edge_index([[0, 1], [1, 2]]), "mean", loops=False).tolist()
     [0.5, 1.0, 1.0, 0.5]
     """
+    if kind not in get_args(Weight):
+        raise InputError(f"weight must be one of {', '.join(get_args(Weight))}, not {kind!r}")
     if loops == (kind == "mean"):
-        raise InputError(f"weights of the kind {kind!r} are made with loops, but for 'mean'")
+        raise InputError(f"weight={kind!r} needs loops={not loops}")
     if kind == "symmetric":
         scale = torch.from_numpy(g.degree + 1.0).rsqrt()  # [N]
         source, target = g.edge_index

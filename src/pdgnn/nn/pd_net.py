@@ -184,10 +184,7 @@ class PDNet(SeededModule):
             rounds: In the place of those of the module.
         """
         if not isinstance(edge_index, Edges):
-            index, values = as_edge_index(edge_index)
-            weight = values if edge_weight is None else edge_weight
-            graph = Graph.from_edge_index(index, x.shape[0], weight)
-            made = {n: v.to(index.device) for n, v in self.inputs(graph).items()}
+            made = self._made(x.shape[0], edge_index, edge_weight)
             return self.forward(x, **made, rounds=rounds)
         given = self._context(x.shape[0], edge_index, edge_weight, edge_attr)
         h0, scales = self._start(x, phi), self._scales(degree, given)
@@ -204,6 +201,13 @@ class PDNet(SeededModule):
         self._keep(every, x.shape[0])
         out: Tensor = self.lin_out(h.to(self.lin_out.weight.dtype))
         return out
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _made(self, nodes: int, edge_index: Tensor, edge_weight: Tensor | None) -> dict[str, Any]:
+        """The :meth:`inputs` of an edge_index, on its device; not traced, as NumPy makes them."""
+        index, values = as_edge_index(edge_index)
+        graph = Graph.from_edge_index(index, nodes, values if edge_weight is None else edge_weight)
+        return {n: v.to(index.device) for n, v in self.inputs(graph).items()}
 
     def _context(
         self, nodes: int, edges: Edges, weight: Tensor | None, attr: Tensor | None

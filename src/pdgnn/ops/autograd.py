@@ -6,6 +6,8 @@ the tensors of the structure, which come last.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, Signature
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pdgnn.errors import InputError
 from pdgnn.ops import library
 
 __all__ = [
@@ -28,6 +31,50 @@ __all__ = [
     "ScoreNodes",
 ]
 
+Backward = Callable[..., tuple[Tensor | None, ...]]
+
+
+class _Final(torch.autograd.Function):
+    """The first `count` tensors, gradients that were computed from the others."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(t.view_as(t) for t in tensors[:count])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        raise InputError(
+            "the kernels of pdgnn.ops have no second derivatives; leave create_graph=True out, or "
+            "give PDGCNConv or PDGATConv a message hook, with which they are PyTorch's own ops"
+        )
+
+
+def _first_order(backward: Backward) -> Backward:
+    """`backward`, whose results raise an error where they are differentiated once more.
+
+    Autograd would take what the kernels compute for constants.
+    """
+
+    @wraps(backward)
+    def guarded(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return backward(ctx, *grads)
+        with torch.no_grad():
+            found = backward(ctx, *grads)
+        there = [t for t in found if t is not None]
+        origin = [t for t in (*grads, *ctx.saved_tensors) if t is not None]
+        apply: Any = _Final.apply
+        final = iter(apply(len(there), *there, *origin))
+        return tuple(None if t is None else next(final) for t in found)
+
+    return guarded
+
 
 class Aggregate(torch.autograd.Function):
     generate_vmap_rule = True
@@ -41,6 +88,7 @@ class Aggregate(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x, weight, *structure), (need_x, need_w) = ctx.saved_tensors, ctx.needs_input_grad[:2]
         g = grads[0].contiguous()
@@ -62,6 +110,7 @@ class Attend(torch.autograd.Function):
         _save_attention(ctx, inputs, output)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         if grads[0] is None:
             return (None,) * len(ctx.needs_input_grad)
@@ -90,6 +139,7 @@ class AttendNodes(torch.autograd.Function):
         _save_attention(ctx, inputs, output)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         if grads[0] is None:
             return (None,) * len(ctx.needs_input_grad)
@@ -143,6 +193,7 @@ class AttendDot(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, *output, *structure)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         if grads[0] is None:
             return (None,) * len(ctx.needs_input_grad)
@@ -165,6 +216,7 @@ class Dropout(torch.autograd.Function):
         ctx.layer = inputs[4]
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return (library.dropout(grads[0].contiguous(), *ctx.saved_tensors, ctx.layer), *[None] * 4)
 
@@ -184,6 +236,7 @@ class Activate(torch.autograd.Function):
         ctx.save_for_backward(bias, *(state if ctx.drops else ()), *values)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         g, (bias, *saved) = grads[0].contiguous(), ctx.saved_tensors
         state = saved[:3] if ctx.drops else [None, None, None]
@@ -209,6 +262,7 @@ class LayerNorm(torch.autograd.Function):
         ctx.save_for_backward(*inputs[:2], *output[2:])  # x, weight, mean and scale
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         g, passed = (None if t is None else t.contiguous() for t in grads[:2])
         if g is None:
@@ -241,6 +295,7 @@ class BatchNorm(torch.autograd.Function):
         ctx.save_for_backward(x, weight, bias, *output[1:3], *state)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         if grads[0] is None:
             return (None,) * len(ctx.needs_input_grad)
@@ -265,6 +320,7 @@ class Linear(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         need_x, need_weight = ctx.needs_input_grad
@@ -295,6 +351,7 @@ class ScoreNodes(torch.autograd.Function):
         ctx.save_for_backward(output[0] if ctx.biased else h, *att)
 
     @staticmethod
+    @_first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         g, g_src, g_dst = (t.contiguous() for t in grads)
         dh, dbias, *to_att = library.score_nodes_backward(g, g_src, g_dst, *ctx.saved_tensors)

@@ -73,6 +73,8 @@ class Edges:
         order = target.argsort(stable=True)
         col, row = source[order], target[order]
         t_order = col.argsort(stable=True)
+        _check_ends(col[t_order], num_nodes, "source")
+        _check_ends(row, targets, "target")
         small = max(edge_index.shape[1], num_nodes, targets) < 2**31
         index = torch.int32 if small else torch.int64
         rowptr, t_rowptr = _pointers(row, targets), _pointers(col[t_order], num_nodes)
@@ -138,6 +140,21 @@ class Edges:
         by_target = (self.rowptr, self.col, self.row)
         by_source = (self.t_rowptr, self.t_row, self.t_slot)
         return *by_target, *by_source, self.hub_chunks, self.t_hub_chunks
+
+
+def _check_ends(index: Tensor, size: int, side: str) -> None:
+    """An error if the sorted `index` names nodes that are not there; on a GPU it is trusted.
+
+    The kernels would read and write what lies beyond the end.
+    """
+    if index.device.type != "cpu" or not index.numel() or torch.compiler.is_compiling():
+        return
+    for node in (int(index[0]), int(index[-1])):
+        if not 0 <= node < size:
+            raise InputError(
+                f"edge_index has {side} {node}, but there are {size} {side} nodes; renumber the "
+                "edges from 0, or give the number of nodes"
+            )
 
 
 def _pointers(index: Tensor, size: int) -> Tensor:

@@ -32,6 +32,20 @@ def _first(function: Any, *args: Any) -> Tensor:
     return first.squeeze(0)
 
 
+def _check(**given: tuple[Tensor | None, tuple[int | str, ...]]) -> None:
+    """An error if a tensor has not the shape beside it; a letter is any size.
+
+    The kernels do not look: they would read what lies beyond the end.
+    """
+    for name, (t, shape) in given.items():
+        if t is not None and not (
+            t.ndim == len(shape)
+            and all(isinstance(n, str) or n == m for n, m in zip(shape, t.shape, strict=True))
+        ):
+            wanted = ", ".join(map(str, shape))
+            raise InputError(f"{name} has shape {list(t.shape)}; with these edges give [{wanted}]")
+
+
 def aggregate(x: Tensor, weight: Tensor, edges: Edges) -> Tensor:
     """out_i = Σ_e w_e x_j over the edges e = (j, i): ``[N, H, C]`` to ``[targets, H, C]``.
 
@@ -42,6 +56,9 @@ def aggregate(x: Tensor, weight: Tensor, edges: Edges) -> Tensor:
     >>> aggregate(x, torch.tensor([[0.5], [0.25]]), edges).flatten().tolist()
     [2.0, 0.0, 0.0]
     """
+    _check(x=(x, (edges.num_sources, "H", "C")))
+    heads = 1 if weight.shape[-1:] == (1,) else x.shape[1]
+    _check(weight=(weight, (edges.num_edges, heads)))
     return _first(autograd.Aggregate, x[None], weight[None], *edges.tensors())
 
 
@@ -67,7 +84,12 @@ def attend(
     >>> attend(x, torch.zeros(3, 1), torch.zeros(3, 1), edges).flatten().tolist()
     [3.0, 0.0, 0.0]
     """
-    _check_features(edge_attr, w_edge)
+    _check(x=(x, (edges.num_sources, "H", "C")))
+    _check(
+        a_src=(a_src, x.shape[:2]),
+        a_dst=(a_dst, (edges.num_targets, x.shape[1])),
+        **_of_edges(edges, x.shape[1], edge_attr, w_edge, mask),
+    )
     batched = [None if t is None else t[None] for t in (edge_attr, w_edge, mask)]
     wide = torch.promote_types(a_src.dtype, torch.float32)
     scores, keep = (a_src[None].to(wide), a_dst[None].to(wide)), torch.is_grad_enabled()
@@ -96,7 +118,18 @@ def attend_nodes(
     >>> attend_nodes(h, att, att, edges).tolist()
     [[3.0, 5.0], [0.0, 0.0], [0.0, 0.0]]
     """
-    _check_features(edge_attr, w_edge)
+    _check(att_src=(att_src, (1, "H", "C")))
+    _, heads, channels = att_src.shape
+    if edges.num_sources != edges.num_targets:
+        raise InputError(
+            "these edges join two sets of nodes; use attend, which takes scores of both"
+        )
+    flat = None if w_edge is None else w_edge.squeeze(0)
+    _check(
+        h=(h, (edges.num_sources, heads * channels)),
+        att_dst=(att_dst, att_src.shape),
+        **_of_edges(edges, heads, edge_attr, flat, mask),
+    )
     attr, mask = (None if t is None else t[None] for t in (edge_attr, mask))
     x = h.view(1, h.shape[0], *att_src.shape[1:])  # [1, N, H, C]
     rest = (attr, w_edge, mask, negative_slope, torch.is_grad_enabled())
@@ -105,9 +138,18 @@ def attend_nodes(
     return result
 
 
-def _check_features(edge_attr: Tensor | None, w_edge: Tensor | None) -> None:
+def _of_edges(
+    edges: Edges, heads: int, edge_attr: Tensor | None, w_edge: Tensor | None, mask: Tensor | None
+) -> dict[str, tuple[Tensor | None, tuple[int | str, ...]]]:
+    """The shapes of what :func:`attend` takes for each edge."""
     if (edge_attr is None) != (w_edge is None):
         raise InputError("edge_attr and w_edge belong together; give both or neither")
+    features = "F" if edge_attr is None else edge_attr.shape[-1]
+    return {
+        "edge_attr": (edge_attr, (edges.num_edges, "F")),
+        "w_edge": (w_edge, (heads, features)),
+        "mask": (mask, (edges.num_edges, heads)),
+    }
 
 
 def attend_dot(q: Tensor, k: Tensor, v: Tensor, edges: Edges, *, scale: float) -> Tensor:
@@ -115,6 +157,8 @@ def attend_dot(q: Tensor, k: Tensor, v: Tensor, edges: Edges, *, scale: float) -
 
     q ``[targets, H, C]``, k and v ``[N, H, C]``.
     """
+    _check(k=(k, (edges.num_sources, "H", "C")))
+    _check(q=(q, (edges.num_targets, *k.shape[1:])), v=(v, k.shape))
     return _first(autograd.AttendDot, q[None], k[None], v[None], scale, *edges.tensors())
 
 
@@ -184,6 +228,8 @@ def batch_norm(
     [[0.0], [1.0]]
     """
     rate, seed, step, layer = (None, None, None, 0) if dropout is None else dropout
+    if len(added) > 2:
+        raise InputError(f"{len(added)} tensors are added to x; give at most two, sum others first")
     second, third, *_ = (*added, None, None)
     given = (x, second, third, weight, bias, rate, seed, step)
     tensors = [None if t is None else t[None] for t in given]
