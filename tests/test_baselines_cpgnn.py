@@ -188,7 +188,7 @@ def test_no_norm_may_be_asked_for_on_the_command_line(name):
     assert MODELS[name].name in said
 
 
-@pytest.mark.parametrize("options", [{"pretraining": -1}, {"norm": "mean"}])
+@pytest.mark.parametrize("options", [{"pretraining": -1}, {"norm": "mean"}, {"norm": None}])
 def test_options_that_cannot_be_are_an_error(options):
     with pytest.raises(InputError, match=f"option {next(iter(options))}"):
         run(MODEL, options=options)

@@ -125,8 +125,12 @@ def test_a_generated_board_is_drawn_into_a_new_folder():
     assert result.stdout.startswith("minesweeper-generated:size=6,seed=3\n  nodes       36\n")
     assert result.stderr == "the picture is in demo/board.png\n"
     assert Path("demo/board.png").read_bytes().startswith(b"\x89PNG")
-    again = run(*words, "--json")  # an old picture is replaced
+    Path("demo/board.png").write_text("old")
+    refused(*words, message="demo/board.png: the file exists; name another, or replace it with")
+    assert Path("demo/board.png").read_text() == "old"
+    again = run(*words, "--json", "--force")
     assert json.loads(again.stdout)["nodes"] == 36
+    assert Path("demo/board.png").read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in Path("demo").iterdir()] == ["board.png"]
 
 

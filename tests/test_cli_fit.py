@@ -13,6 +13,7 @@ import pytest
 import commands
 from commands import run
 from pdgnn.estimator.classifier import PDClassifier
+from pdgnn.io.atomic import claimed_folder
 
 N = 60
 IDS = [f"0{i:02d}" for i in range(N)]
@@ -66,6 +67,15 @@ def here(fitted, monkeypatch):
 def read(path: str) -> list[dict[str, str]]:
     with Path(path).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_folder_that_another_fit_is_to_write_is_refused_before_the_work(force):
+    pytest.importorskip("fcntl")
+    folder = "model" if force else "new"
+    with claimed_folder(folder, busy="not mine"):
+        refused(*FIT, *QUICK, "-o", folder, *force, message=f"{folder}: another pdgnn fit is to")
+    assert not Path("new").exists()
 
 
 def test_fit_shows_what_it_found_and_where_it_is(fitted):

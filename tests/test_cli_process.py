@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from pdgnn.training import RunSpec
 from pdgnn.training.checkpoint import RunFolder
 
+ROOT = Path(__file__).parents[1]
 BOARD = "minesweeper-generated:size=6,seed=1"
 SMALL = ("--width", "8", "--heads", "2", "--depth", "1")
 LIMIT = 600
@@ -70,6 +72,19 @@ def test_a_reader_that_has_had_enough_is_no_error():
     err = running.stderr.read()
     running.stderr.close()
     assert (running.wait(timeout=LIMIT), err) == (141, "")
+
+
+SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+
+@pytest.mark.parametrize("words", [("-m", "pdgnn"), ("-c", "from {} import {}; main()")])
+def test_ctrl_c_during_the_imports_is_one_line_too(words, monkeypatch):
+    """The first large import is in the place of the person's hand."""
+    Path("typer.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.setenv("PYTHONPATH", f"{Path().resolve()}:{os.environ.get('PYTHONPATH', '')}")
+    running = process(*(word.format(*SCRIPTS["pdgnn"].split(":")) for word in words))
+    assert running.communicate(timeout=LIMIT) == ("", "stopped\n")
+    assert running.returncode == 130
 
 
 SLOW = """

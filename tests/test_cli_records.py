@@ -102,6 +102,7 @@ def test_stopped_by_ctrl_c(graph, monkeypatch):
         (["--search", "--plan", "--json"], "leave --json out"),
         (["--store", "nothing.sqlite"], "there is no results store nothing.sqlite; check the name"),
         (["--search", "--plan", "--splits", "1,2"], "graph.npz has splits 0 to 1; there is no 2"),
+        (["--search", "--markdown", "t.txt"], "t.txt: files of this kind are not written; use .md"),
         (["--search", "--workers", "0"], "workers must be a whole number of at least 1"),
     ],
 )

@@ -43,7 +43,8 @@ def test_an_export_gives_the_same_tables(store, tmp_path):
     texts = []
     for source in (store, tmp_path / "runs.parquet"):
         out = tmp_path / "page.html"
-        done = call(source, "-o", out, "--markdown", tmp_path / "t.md", root=tmp_path)
+        words = (source, "-o", out, "--markdown", tmp_path / "t.md", "--force")
+        done = call(*words, root=tmp_path)
         assert done.exit_code == 0, done.output
         texts.append((tmp_path / "t.md").read_text(encoding="utf-8"))
     assert texts[0] == texts[1]
@@ -54,7 +55,7 @@ def test_what_cannot_be_read_leaves_the_old_page(tmp_path):
     page.write_text("old")
     (tmp_path / "foreign.sqlite").write_bytes(b"this is no database" * 100)
     for name in ("foreign.sqlite", "nowhere.sqlite"):
-        done = call(tmp_path / name, "-o", page, root=tmp_path)
+        done = call(tmp_path / name, "-o", page, "--force", root=tmp_path)
         assert done.exit_code == 2
         assert done.output.startswith("error: ")
         assert page.read_text() == "old"
@@ -62,12 +63,15 @@ def test_what_cannot_be_read_leaves_the_old_page(tmp_path):
 
 
 def test_what_cannot_be_written_is_said_first(store, tmp_path):
-    page = tmp_path / "page.html"
+    page, old = tmp_path / "page.html", tmp_path / "old.tex"
+    old.write_text("old")
+    (tmp_path / "folder.html").mkdir()
     for words, said in (
-        ((store, "-o", tmp_path), "is a folder"),
-        ((store, "-o", tmp_path / "no" / "page.html"), "there is no folder"),
-        ((store, "-o", store), "is the store itself"),
-        ((store, "-o", page, "--latex", page), "two outputs have the same name"),
+        ((store, "-o", tmp_path / "folder.html"), "is a folder"),
+        ((store, "-o", old / "page.html"), "is a file, not a folder"),
+        ((store, "-o", store, "--force"), "files of this kind are not written; use .html"),
+        ((store, "-o", page, "--latex", page), "files of this kind are not written; use .tex"),
+        ((store, "-o", page, "--latex", old), "the file exists; name another, or replace it with"),
     ):
         before = store.read_bytes()
         done = call(*words, root=tmp_path)
@@ -75,3 +79,13 @@ def test_what_cannot_be_written_is_said_first(store, tmp_path):
         assert said in done.output.replace("\n", " ")
         assert store.read_bytes() == before
     assert not page.exists()
+    assert old.read_text() == "old"
+
+
+def test_the_folder_of_the_page_is_made_and_an_old_page_is_replaced_by_force(store, tmp_path):
+    page = tmp_path / "new" / "page.html"
+    for force in ((), ("--force",)):
+        done = call(store, "-o", page, *force, root=tmp_path)
+        assert done.exit_code == 0, done.output
+        assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+        page.write_text("old")

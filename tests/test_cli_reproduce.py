@@ -34,12 +34,12 @@ def test_numbers_pictures_and_what_made_them(tmp_path):
     said = run("-o", "out")
     out = tmp_path / "out"
     assert {p.name for p in out.iterdir()} == {
-        "figure1.csv", "figure1.png", "figure1.svg", "findings.txt", "meta.json", "runs.sqlite",
+        "figure1.csv", "figure1.png", "figure1.svg", "findings.txt", "meta.json",
     }  # fmt: skip
     assert (out / "findings.txt").read_text() == said.stdout
     (row,) = rows(out)
     assert row["command"] == "pdgnn reproduce figure1 --quick --device cpu --workers 1"
-    assert row["runs"] == RUNS == len(RunFolder(out).results())
+    assert row["runs"] == RUNS == len(read_runs(tmp_path / "paper.sqlite")[0])
     assert row["versions"]["pdgnn"].startswith(pdgnn.__version__)
     assert row["machine"].split()[1] == "cores,"
     assert row["seconds"] > 0
@@ -58,7 +58,7 @@ def test_what_was_stopped_is_on_record_and_goes_on(tmp_path, monkeypatch):
 
     def stopped(self, *rest):
         keep(self, *rest)
-        calls.append(len(RunFolder(tmp_path / "figure1").results()))
+        calls.append(len(read_runs(tmp_path / "paper.sqlite")[0]))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as m:
@@ -81,11 +81,11 @@ def test_a_damaged_record_is_one_line_before_anything_is_trained(tmp_path, text)
     assert [p.name for p in (tmp_path / "figure1").iterdir()] == ["meta.json"]
 
 
-def test_runs_may_be_kept_in_a_store(tmp_path):
-    said = run("-o", "out", "--store", "paper.sqlite")
-    assert "runs.sqlite" not in {p.name for p in (tmp_path / "out").iterdir()}
-    assert len(read_runs(tmp_path / "paper.sqlite")[0]) == RUNS
-    assert run("-o", "other", "--store", "paper.sqlite").stdout == said.stdout
+def test_runs_may_be_kept_in_another_store(tmp_path):
+    said = run("-o", "out", "--store", "mine.sqlite")
+    assert not (tmp_path / "paper.sqlite").exists()
+    assert len(read_runs(tmp_path / "mine.sqlite")[0]) == RUNS
+    assert run("-o", "other", "--store", "mine.sqlite").stdout == said.stdout
     assert not (tmp_path / "other" / "meta.json").exists()  # nothing was trained
 
 
@@ -98,4 +98,5 @@ def test_the_plan_trains_nothing(tmp_path):
 
 def test_worker_processes_by_name_of_their_engine():
     said = run("-o", "here").stdout
-    assert run("-o", "there", "--engine", "processes").stdout == said
+    words = ("-o", "there", "--store", "there.sqlite", "--engine", "processes")
+    assert run(*words).stdout == said

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import statistics
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -106,6 +107,15 @@ def test_every_number_may_be_a_list():
     heads, *rows = table(said)[:3]
     assert heads[:3] == ["model", "lr", "runs"]
     assert [row[1] for row in rows] == ["0.01", "0.003"]
+
+
+def test_an_option_that_is_a_text_gets_the_text_and_others_none_and_numbers(monkeypatch):
+    mine = replace(MODELS["gcn"], options={"kind": "some", "rate": None})
+    monkeypatch.setitem(MODELS, "mine", mine)
+    words = ("-m", "mine", "--option", "kind=none,2", "--option", "rate=none,2")
+    found = json.loads(run(BOARD, *SMALL, *words, "--splits", "0", "--json").stdout)
+    points = [(r["options"]["kind"], r["options"]["rate"]) for r in found["rows"]]
+    assert points == list(product(("none", "2"), (None, 2)))
 
 
 def test_the_models_are_listed_without_a_graph():

@@ -271,7 +271,7 @@ def test_equal_graphs_hash_alike_and_others_are_not_equal():
     ("arguments", "message"),
     [
         (([[0, 1], [1]],), "edge_index is ragged"),
-        ((torch.eye(2, dtype=torch.int64).to_sparse(),), "edge_index is ragged or sparse"),
+        ((torch.eye(2, dtype=torch.int64).to_sparse(),), "edge_index is ragged, sparse or traced"),
         (([0, 1],), r"edge_index has shape \(2,\), expected \[2, E\]"),
         ((None,), r"edge_index has shape \(\)"),
         ((np.zeros((3, 2), int),), r"edge_index has shape \(3, 2\), .*; transpose it"),

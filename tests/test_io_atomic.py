@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pdgnn import InputError
-from pdgnn.io.atomic import open_lock, replacing, replacing_folder
+from pdgnn.io.atomic import claimed_folder, open_lock, replacing, replacing_folder
 
 pytest.importorskip("fcntl")
 
@@ -206,3 +206,33 @@ def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkey
         (partial / "new.txt").write_text("new")
     assert names_in(target) == ["old.txt"]
     assert names_in(tmp_path) == ["model"]
+
+
+def test_a_claimed_folder_is_replaced_and_free_afterwards(tmp_path):
+    target = tmp_path / "model"
+    for text in ("old", "new"):
+        with claimed_folder(target, busy="in use"):
+            assert target.is_dir()
+            with (
+                pytest.raises(InputError, match=r"^in use$"),
+                claimed_folder(target, busy="in use"),
+            ):
+                pass
+            with replacing_folder(target) as partial:
+                (partial / "a.txt").write_text(text)
+        assert names_in(tmp_path) == ["model"]
+        assert (target / "a.txt").read_text() == text
+
+
+def test_a_folder_that_was_claimed_for_nothing_goes(tmp_path):
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new"):
+        with pytest.raises(KeyError), claimed_folder(tmp_path / name, busy="in use"):
+            raise KeyError
+    assert names_in(tmp_path) == ["there"]
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(InputError, match=r"file: cannot be written: File exists"),
+        claimed_folder(tmp_path / "file", busy="in use"),
+    ):
+        pass

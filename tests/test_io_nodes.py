@@ -247,6 +247,15 @@ def test_bad_node_tables_are_refused(nodes, message):
     refused_tables(message, nodes)
 
 
+def test_ids_in_another_unicode_form_are_said_so():
+    """As a Mac and another system may write the same name."""
+    rows = "id,role\nJos\u00e9,a\nAnn,a\nBob,b\nCy,b\n"
+    edges = "source,target\nAnn,{}\nAnn,Bob\n"
+    hint = r"drop these edges \(some are there in another Unicode form; write .* tables in NFC\)$"
+    refused_tables(f"1 edge ends at 1 node .*{hint}", rows, edges.format("Jose\u0301"))
+    refused_tables(r"drop these edges$", rows, edges.format("Jose"))
+
+
 def test_many_labels_and_many_unknown_nodes_are_counted():
     rows = "".join(f"{i},{i}\n" for i in range(2002))
     refused_tables("2,002 different labels; at most 1,000", f"id,role\n{rows}")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.func import vmap
 from torch_geometric.nn import GCNConv, SAGEConv, Sequential
 from torch_geometric.utils import to_torch_coo_tensor
 
 from layers import EDGE_INDEX, normal, same
 from pdgnn import Graph, InputError, diffusion_matrix, diffusion_weights
-from pdgnn.nn import PDGATConv, PDGCNConv, conv_gcn
+from pdgnn.nn import PDGCN, PDGATConv, PDGCNConv, PDNet, conv_gcn
 from pdgnn.ops import Edges
 from strategies import graphs
 
+X = torch.ones(5, 3)
+EDGES = Edges.from_edge_index(EDGE_INDEX, num_nodes=5)
 UNIT = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0.0, 1.0)
 
 SPARSE = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
@@ -267,8 +272,6 @@ def test_how_they_look():
 
 # --- bad input -----------------------------------------------------------------------------------
 
-X = torch.ones(5, 3)
-
 
 @pytest.mark.parametrize("conv", [PDGCNConv(3, 4), PDGATConv(3, 4)])
 @pytest.mark.parametrize(
@@ -319,3 +322,30 @@ def test_bad_edges(conv, edge_index, message):
 def test_bad_input(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("make", "of"),
+    [
+        (lambda: PDGCNConv(3, 4), lambda weight: (EDGE_INDEX, weight)),
+        (lambda: PDGCNConv(3, 4), lambda weight: (EDGES, weight)),
+        (lambda: PDGCNConv(3, 4), lambda weight: (to_torch_coo_tensor(EDGE_INDEX, weight),)),
+        (lambda: PDGCN(3, 4, 2), lambda weight: (EDGE_INDEX, weight)),
+        (lambda: PDNet(3, 4, 2), lambda weight: (EDGE_INDEX, weight)),
+    ],
+)
+def test_weights_that_no_graph_has(make, of, dtype, bad):
+    weight = torch.ones(8, dtype=dtype, requires_grad=True)
+    with torch.no_grad():
+        weight[3] = bad
+    message = rf"the weight edge_weight\[\d\] is {bad}; weights must be finite and not negative"
+    with pytest.raises(InputError, match=message):
+        make()(X, *of(weight))
+
+
+def test_weights_may_differ_under_vmap():
+    conv, weight = PDGCNConv(3, 4, gamma=0.5), torch.rand(2, 8)
+    together = vmap(lambda own: conv(X, EDGE_INDEX, own))(weight)
+    assert same(together, torch.stack([conv(X, EDGE_INDEX, own) for own in weight]))

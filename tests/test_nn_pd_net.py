@@ -9,7 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
+from torch.export import export
 
 from dense_net import Dense
 from pdgnn import Graph, InputError, diffusion_matrix
@@ -323,6 +324,26 @@ def test_it_compiles_around_the_making_of_its_inputs():
     index, x = GRAPH.edge_index, X.double().cumsum(0)
     compiled = torch.compile(net, backend="aot_eager")
     torch.testing.assert_close(compiled(x, index), net(x, index))
+
+
+class OfOneGraph(nn.Module):
+    """As docs/models.md has it."""
+
+    def __init__(self, net: PDNet, graph: Graph) -> None:
+        super().__init__()
+        self.net, self.given = net, net.inputs(graph)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x, **self.given)
+
+
+def test_it_is_exported_for_one_graph_and_says_so_of_others():
+    graph, net = random_graph(0), made(rounds=2, inject=True).eval()
+    x = features(graph)
+    program = export(OfOneGraph(net, graph), (x,), strict=False)
+    torch.testing.assert_close(program.module()(2 * x), net(2 * x, graph.edge_index))
+    with pytest.raises(InputError, match="edge_index is ragged, sparse or traced; give plain"):
+        export(net, (x, graph.edge_index), strict=False)
 
 
 GRAPH = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]], 6)

@@ -104,9 +104,25 @@ def test_a_table_says_what_is_missing():
     assert "No runs yet: roman-empire." in words
     assert "+2.00*" in words
     assert "does not reach it either" in words
+    assert "<details><summary><span><b>Below the paper</b>" in paper_page(made)
     assert "the largest is shown" in words
     classes = [a.get("class") for tag, a in found.seen if tag == "td"]
     assert "up" in classes
+
+
+def test_a_graph_that_the_paper_does_not_have_comes_once(tmp_path):
+    runs = [*small_runs(), *(run(model="gat", dataset="b.npz", split=i) for i in range(3))]
+    paper = collect(runs, {}, root=tmp_path)
+    *of_paper, others = paper.tables.values()
+    assert not any({HOSTILE, "b.npz"} & set(table.datasets) for table in of_paper)
+    assert others.datasets == (HOSTILE, "b.npz")
+    assert len(others.rows) == len({(r.model, r.rewired, r.tuned is False) for r in others.rows})
+    found = paper_page(paper)
+    assert " 2 other graphs." in " ".join(parsed(found).words)
+    assert found.count("<b>b.npz</b>") == 1
+    block = found[found.index("<b>b.npz</b>") :].partition("</table>")[0]
+    assert "published" not in block
+    assert "7/10" in block
 
 
 def test_no_runs_is_said(tmp_path):

@@ -282,8 +282,8 @@ def _as_numpy(name: str, values: Tensor | ArrayLike) -> NDArray[Any]:
         values = values.float() if values.dtype == torch.bfloat16 else values
     try:
         return np.asarray(values)
-    except (TypeError, ValueError) as e:
-        raise InputError(f"{name} is ragged or sparse; give a plain array or tensor") from e
+    except (TypeError, ValueError, RuntimeError) as e:  # the last: torch.export, vmap
+        raise InputError(f"{name} is ragged, sparse or traced; give plain values") from e
 
 
 def _checked_edge_index(edge_index: Tensor | ArrayLike) -> NDArray[np.int64]:

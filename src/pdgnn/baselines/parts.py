@@ -172,7 +172,6 @@ def one_of(*names: str) -> Any:
 
 
 def _one_of(names: Sequence[str], value: Any) -> str:
-    value = "none" if value is None else value  # what the command line makes of this word is None
     if value not in names:
         raise InputError(f"choose one of {', '.join(names)}, not {value!r}")
     return str(value)

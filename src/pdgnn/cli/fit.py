@@ -101,6 +101,7 @@ def fit_command(
     pdgnn fit minesweeper --split 3 -o model
     """
     with wrapped_errors():
+        from pdgnn.io.atomic import claimed_folder
         from pdgnn.io.nodes import read_nodes
         from pdgnn.io.write import check_model_folder
 
@@ -108,7 +109,11 @@ def fit_command(
         check_model_folder(output, force=force)
         reading = f"reading {nodes or edges}"
         watched = sys.stderr.isatty()
-        with working(reading) if watched else nullcontext(now_and_then()) as progress:
+        busy = f"{output}: another pdgnn fit is to write there; wait for it, or name another folder"
+        with (
+            claimed_folder(output, busy=busy),
+            working(reading) if watched else nullcontext(now_and_then()) as progress,
+        ):
             table = read_nodes(
                 edges,
                 nodes,

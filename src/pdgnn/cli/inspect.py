@@ -34,6 +34,9 @@ def inspect_command(
             show_default=False,
         ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the picture if it exists.")
+    ] = False,
     gammas: Annotated[str, typer.Option(help="The γ at which λ1 is shown.")] = "0,0.5,1",
     alpha: AlphaOption = 1.0,
     gamma: GammaOption = 1.0,
@@ -68,7 +71,7 @@ def inspect_command(
             from pdgnn.report.plots import PLOT_SUFFIXES, need_matplotlib
 
             need_matplotlib()
-            check_output(plot, PLOT_SUFFIXES, force=True)
+            check_output(plot, PLOT_SUFFIXES, force=force)
         with working(f"reading {graph}") as now:
             source = open_source(graph, root, max_bytes=limit)
             facts = inspect_graph(

@@ -42,7 +42,7 @@ def trained_with_progress(
     *,
     tasks: dict[str, Task] | None = None,
     device: str,
-    folder: Path | None,
+    folder: Path | None = None,
     store: Path | None = None,
     curves: bool = False,
     recompute: bool = False,

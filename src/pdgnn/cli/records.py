@@ -94,7 +94,8 @@ def records_command(
     plan: PlanOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="The table as one JSON object.")] = False,
     markdown: Annotated[
-        Path | None, typer.Option(help="Write the table as Markdown, too.", show_default=False)
+        Path | None,
+        typer.Option(help="Write the table as Markdown, too, to this .md.", show_default=False),
     ] = None,
     root: RootOption = None,
 ) -> None:
@@ -116,7 +117,10 @@ def records_command(
         from pdgnn.errors import InputError
         from pdgnn.experiments.means import Means
         from pdgnn.experiments.records.work import Records, RecordsRequest
+        from pdgnn.io.write import check_output
 
+        if markdown is not None:
+            check_output(markdown, [".md"], force=True)
         parts = {"search": search, "final": final, "ablation": ablation}
         request = RecordsRequest(
             datasets=None if datasets is None else words("--datasets", datasets),

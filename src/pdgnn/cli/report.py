@@ -23,14 +23,20 @@ def report_command(
         ),
     ],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The page, .html.", show_default=False)
+    ],
     markdown: Annotated[
-        Path | None, typer.Option(help="The tables as Markdown, too.", show_default=False)
+        Path | None,
+        typer.Option(help="The tables as Markdown, too, to this .md.", show_default=False),
     ] = None,
     latex: Annotated[
         Path | None,
-        typer.Option(help="The tables as LaTeX (booktabs), too.", show_default=False),
+        typer.Option(help="The tables as LaTeX (booktabs), too, to this .tex.", show_default=False),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the files if they exist.")
+    ] = False,
     title: Annotated[str, typer.Option(help="Of the page.")] = "Reproduction",
     root: RootOption = None,
 ) -> None:
@@ -45,7 +51,11 @@ def report_command(
     pdgnn report runs.parquet -o page.html --markdown tables.md --latex tables.tex
     """
     with wrapped_errors():
-        _check_outputs(store, [output, markdown, latex])
+        from pdgnn.io.write import check_output
+
+        for path, suffix in ((output, ".html"), (markdown, ".md"), (latex, ".tex")):
+            if path is not None:
+                check_output(path, [suffix], force=force)
         with working(f"reading {store}") as progress:
             from pdgnn.io.atomic import replacing
             from pdgnn.report.paper import paper_page
@@ -68,19 +78,3 @@ def report_command(
                     partial.write_text(content, encoding="utf-8")
         names = ", ".join(map(str, written))
         tell(f"{len(paper.runs):,} runs are in {names}")
-
-
-def _check_outputs(store: Path, outputs: list[Path | None]) -> None:
-    """Refuse what cannot be written before anything is read."""
-    from pdgnn.errors import InputError
-
-    given = [path for path in outputs if path is not None]
-    for path in given:
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; name a file to write to")
-        if not path.parent.is_dir():
-            raise InputError(f"{path}: there is no folder {path.parent}; make it first")
-        if path.resolve() == store.resolve():
-            raise InputError(f"{path} is the store itself; name another file to write to")
-    if len({path.resolve() for path in given}) < len(given):
-        raise InputError("two outputs have the same name; name a file for each")

@@ -158,7 +158,7 @@ def reproduce_command(
         typer.Option(
             "--output",
             "-o",
-            help="Of figure1: the folder for numbers and pictures, and for runs without --store.",
+            help="Of figure1: the folder for numbers and pictures.",
             show_default=False,
         ),
     ] = None,
@@ -201,7 +201,9 @@ def reproduce_command(
             output = output or Path("figure1")
             command = f"pdgnn reproduce figure1{' --quick' if quick else ''}"
             command += f" --device {device.value} --workers {workers}"
-            _figure1(output, store, command, found, quick=quick, device=device, plan_only=plan)
+            _figure1(
+                output, store or STORE, command, found, quick=quick, device=device, plan_only=plan
+            )
             return
         from pdgnn.experiments.grid import Search
         from pdgnn.experiments.request import Request
@@ -332,7 +334,7 @@ def _facts(name: str, datasets: list[str] | None, store: Path | None, root: Path
 
 def _figure1(
     output: Path,
-    store: Path | None,
+    store: Path,
     command: str,
     engine: Engine,
     *,
@@ -347,20 +349,14 @@ def _figure1(
     from pdgnn.report.plots import need_matplotlib
 
     plan = QUICK if quick else FULL
-    specs, place = figure1_specs(plan), store or output
+    specs = figure1_specs(plan)
     if plan_only:
-        left = len(specs) - _done(specs, place)
+        left = len(specs) - _done(specs, store)
         typer.echo(f"{left:,} of {len(specs):,} runs are left, of {plan.steps:,} steps each")
         return
     need_matplotlib()
-    with recorded(output / "meta.json", command, device.value, lambda: _done(specs, place)):
-        results = trained_with_progress(
-            specs,
-            device=device.value,
-            folder=output if store is None else None,
-            store=store,
-            engine=engine,
-        )
+    with recorded(output / "meta.json", command, device.value, lambda: _done(specs, store)):
+        results = trained_with_progress(specs, device=device.value, store=store, engine=engine)
     figure = figure1(results, plan)
     output.mkdir(parents=True, exist_ok=True)
     with replacing(output / "figure1.csv") as partial:
@@ -374,15 +370,13 @@ def _figure1(
     tell(f"numbers and pictures are in {output}: {names}")
 
 
-def _done(specs: Sequence[RunSpec], place: Path) -> int:
-    """Those of the runs that are finished at `place`, where there may be nothing yet."""
+def _done(specs: Sequence[RunSpec], store: Path) -> int:
+    """Those of the runs that are finished in the store, which may not be there yet."""
     from pdgnn.models import find_model
     from pdgnn.training.spec import resolved
     from pdgnn.training.store import read_runs
 
-    if place.is_dir() and not any((place / n).exists() for n in ("runs.sqlite", "results.jsonl")):
+    if not store.exists():
         return 0
-    if not place.exists():
-        return 0
-    done = {run.result.spec.key for run in read_runs(place)[0]}
+    done = {run.result.spec.key for run in read_runs(store)[0]}
     return sum(resolved(spec, find_model(spec.model)).key in done for spec in specs)

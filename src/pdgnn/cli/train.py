@@ -27,6 +27,7 @@ from pdgnn.cli.progress import WorkersOption, trained_with_progress
 from pdgnn.cli.terminal import show, tell, working, wrapped_errors
 
 if TYPE_CHECKING:
+    from pdgnn.nn.interface import Option, Scalar
     from pdgnn.training import RunResult, RunSpec, Task
     from pdgnn.training.summary import Summary
 
@@ -204,7 +205,7 @@ def _grid(
     models: list[str],
     lists: dict[str, list[Any]],
     fixed: dict[str, Any],
-    options: dict[str, list[Any]],
+    options: dict[str, list[str]],
 ) -> list[RunSpec]:
     """A run for each point of the grid; settings that a model does not use make no points."""
     from pdgnn.errors import InputError
@@ -219,7 +220,11 @@ def _grid(
                 f"--option: {', '.join(models)} has no option {name!r}; see pdgnn train --list"
             )
     for model in models:
-        own = {name: values for name, values in options.items() if name in known[model]}
+        own = {
+            name: [_value(known[model][name], text) for text in texts]
+            for name, texts in options.items()
+            if name in known[model]
+        }
         for point in product(*lists.values(), *own.values()):
             values = dict(zip([*lists, *own], point, strict=True))
             chosen = {name: values.pop(name) for name in own}
@@ -228,21 +233,23 @@ def _grid(
     return list(found)
 
 
-def _options(texts: list[str]) -> dict[str, list[Any]]:
-    """``["k=2,4", "norm=layer"]`` as names and values."""
+def _options(texts: list[str]) -> dict[str, list[str]]:
+    """``["k=2,4", "norm=layer"]`` as names and the texts of values."""
     from pdgnn.errors import InputError
 
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[str]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals or not name.strip():
             raise InputError(f"--option takes NAME=VALUES such as k=2,4, not {text!r}")
-        found[name.strip()] = [_scalar(item) for item in words("--option", values)]
+        found[name.strip()] = words("--option", values)
     return found
 
 
-def _scalar(text: str) -> bool | int | float | str | None:
-    """A flag, a number, none, or the text itself."""
+def _value(option: Option, text: str) -> Scalar:
+    """The text itself where the option is a text; else a flag, a number or none, if it is one."""
+    if isinstance(option.default, str):
+        return text
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

@@ -31,6 +31,7 @@ from pdgnn.estimator.networks import NetworkModel
 from pdgnn.estimator.scores import Estimate
 from pdgnn.estimator.tabular import TabularModel
 from pdgnn.io.atomic import replacing_folder
+from pdgnn.io.tensors import save_tensors
 from pdgnn.io.write import check_model_folder
 from pdgnn.training.provenance import version_of
 
@@ -69,7 +70,7 @@ def save_classifier(
 
 
 def _write(clf: PDClassifier, folder: Path) -> None:
-    from safetensors.numpy import save
+    import torch
 
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     members = []
@@ -78,14 +79,16 @@ def _write(clf: PDClassifier, folder: Path) -> None:
         for j, model in enumerate(member.models):
             kind = next(k for k, cls in PREDICTORS.items() if isinstance(model, cls))
             about, own, texts = model.state()
-            arrays |= {f"{i}.{j}.{name}": np.ascontiguousarray(a) for name, a in own.items()}
+            arrays |= {f"{i}.{j}.{name}": a for name, a in own.items()}
             files = {name: f"member-{i}-{j}-{name}" for name in texts}
             for name, text in texts.items():
                 (folder / files[name]).write_text(text, encoding="utf-8")
             models.append({"kind": kind, "about": about, "files": files})
         members.append({**_plain(member), "models": models})
     arrays["honest"], arrays["y"], arrays["part"] = clf.honest_, clf.y_, clf.part_
-    (folder / TENSORS).write_bytes(save(arrays))  # save_file would let nobody else read it
+    # copies, as torch takes no array that is read-only
+    tensors = {name: torch.from_numpy(np.array(a)) for name, a in arrays.items()}
+    save_tensors(folder / TENSORS, tensors)
     _write_nodes(clf, folder / NODES)
     metrics = {
         "estimate": asdict(clf.estimate_),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pdgnn.errors import InputError
 
-__all__ = ["is_locked", "open_lock", "replacing", "replacing_folder"]
+__all__ = ["claimed_folder", "is_locked", "open_lock", "replacing", "replacing_folder"]
 
 
 @contextmanager
@@ -73,6 +73,41 @@ def replacing_folder(path: str | PathLike[str]) -> Iterator[Path]:
             old.replace(target)
         for folder in (partial, old):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def claimed_folder(path: str | PathLike[str], *, busy: str) -> Iterator[None]:
+    """Hold the folder `path` for this process alone, until the block ends.
+
+    It is made if it is missing, and goes again if nothing was put there. Where another process
+    holds it, the error is `busy`. On a system or a file system without locks, nobody is kept out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with claimed_folder(Path(folder, "model"), busy="in use"):
+    ...         with claimed_folder(Path(folder, "model"), busy="in use"):
+    ...             pass
+    Traceback (most recent call last):
+    pdgnn.errors.InputError: in use
+    """
+    target, descriptor = Path(path).resolve(), None
+    made = not target.exists()
+    try:
+        target.mkdir(exist_ok=True)
+        with suppress(PermissionError):  # some systems do not open folders
+            descriptor = os.open(target, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except OSError as e:
+        raise InputError(f"{path}: cannot be written: {e.strerror or e}") from e
+    try:
+        if descriptor is not None and not _locked(descriptor):
+            raise InputError(busy)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+        if made:
+            with suppress(OSError):  # there is something in it
+                target.rmdir()
 
 
 @contextmanager

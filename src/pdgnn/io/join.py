@@ -56,7 +56,7 @@ def joined(ids: Any, ends: Sequence[Any]) -> NDArray[np.int64]:
     rows = [pc.index_in(end, value_set=keys) for end in columns[1:]]
     unknown = [end.filter(pc.is_null(row)) for end, row in zip(columns[1:], rows, strict=True)]
     if any(len(end) for end in unknown):
-        raise _unknown_nodes(rows, unknown)
+        raise _unknown_nodes(rows, unknown, keys)
     return np.stack([row.to_numpy() for row in rows]).astype(np.int64)  # [2, E]
 
 
@@ -74,17 +74,30 @@ def check_unique(column: Any) -> Any:
     return ids
 
 
-def _unknown_nodes(rows: Sequence[Any], unknown: Sequence[Any]) -> InputError:
+def _unknown_nodes(rows: Sequence[Any], unknown: Sequence[Any], keys: Any) -> InputError:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     edges = int(pc.sum(pc.or_(*(pc.is_null(row) for row in rows))).as_py())
-    names = pc.unique(pa.chunked_array([c for end in unknown for c in end.chunks])).to_pylist()
-    header = ""
+    found = pc.unique(pa.chunked_array([c for end in unknown for c in end.chunks]))
+    names, hint = found.to_pylist(), ""
     if all(row[0].as_py() is None for row in rows):
-        header = " (if the first row is a header, call its columns source and target)"
+        hint = " (if the first row is a header, call its columns source and target)"
+    if _same_text(found, keys):
+        hint = " (some are there in another Unicode form; write the ids of both tables in NFC)"
     return InputError(
         f"{edges:,} {'edge ends' if edges == 1 else 'edges end'} at {len(names):,} "
         f"{'node that is' if len(names) == 1 else 'nodes that are'} not in the node table: "
-        f"{shown(names)}; add these nodes, or drop these edges{header}"
+        f"{shown(names)}; add these nodes, or drop these edges{hint}"
     )
+
+
+def _same_text(names: Any, keys: Any) -> bool:
+    """Whether a name is that of a key but for how its accents are encoded, as é or as e with ´."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_large_string(keys.type):
+        return False
+    here, there = (pc.utf8_normalize(column, form="NFC") for column in (names, keys))
+    return bool(pc.any(pc.is_in(here, value_set=there)).as_py())

@@ -2,7 +2,8 @@
 
 Columns are chosen by name where the names of both ends are known (``source``, ``src``, ``from``,
 ``u``, ...; ``target``, ``dst``, ``to``, ``v``, ...; ``weight``, ``w``), and columns beyond these
-are then left out. Otherwise the order decides: source, target, and weight if there are three.
+are then left out, but for a third that is alone: it could be the weights. Otherwise the order
+decides: source, target, and weight if there are three.
 
 Both ends decide together what ids are. Where every id is an integer from 0 on, they are used as
 they are, and there are max + 1 nodes; ``3.0`` and ``3.000e+00`` are 3. All others are names, as

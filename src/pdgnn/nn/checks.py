@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from pdgnn.errors import InputError, check_number, check_whole
+from pdgnn.io.raw import checked_weights
 from pdgnn.ops import Edges
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "check_seed",
     "check_sizes",
     "check_sources",
+    "check_values",
     "check_weight",
     "loopless_weight",
     "warn_one_way",
@@ -95,6 +97,21 @@ def check_weight(edge_weight: Tensor, num_edges: int) -> Tensor:
     return edge_weight
 
 
+def check_values(edge_weight: Tensor) -> Tensor:
+    """`edge_weight` if it has no weights that a graph cannot have: see :class:`~pdgnn.Graph`.
+
+    Weights on a GPU, of a model that is traced, and of torch.func's transforms are trusted.
+    """
+    if edge_weight.device.type != "cpu" or torch.compiler.is_compiling():
+        return edge_weight
+    try:
+        values = edge_weight.detach().double().numpy()
+    except RuntimeError:  # torch.func's tensors have no values to look at
+        return edge_weight
+    checked_weights(values, lambda i: f"edge_weight[{i}]")
+    return edge_weight
+
+
 def check_attr(edge_attr: Tensor, num_edges: int, edge_dim: int | None = None) -> Tensor:
     """`edge_attr` if it is ``[E, edge_dim]``; a single feature may come as ``[E]``."""
     attr = edge_attr[:, None] if edge_attr.ndim == 1 else edge_attr
@@ -140,7 +157,8 @@ def loopless_weight(edge_index: Tensor, edge_weight: Tensor | None, dtype: torch
     loop = edge_index[0] == edge_index[1]
     if edge_weight is None:
         return (~loop).to(dtype)
-    return check_weight(edge_weight, edge_index.shape[1]).to(dtype).masked_fill(loop, 0.0)
+    weight = check_values(check_weight(edge_weight, edge_index.shape[1]))
+    return weight.to(dtype).masked_fill(loop, 0.0)
 
 
 def warn_one_way(edge_index: Tensor | Edges, num_nodes: int) -> bool:

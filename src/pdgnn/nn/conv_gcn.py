@@ -16,6 +16,7 @@ from pdgnn.nn.checks import (
     check_degree,
     check_range,
     check_sources,
+    check_values,
     check_weight,
     loopless_weight,
     warn_one_way,
@@ -224,7 +225,7 @@ def _weighted_edges(
     if isinstance(edge_index, Edges):
         edges = check_sources(edge_index, *sizes)
         if edge_weight is not None:
-            edge_weight = check_weight(edge_weight, edges.num_edges).to(dtype)
+            edge_weight = check_values(check_weight(edge_weight, edges.num_edges)).to(dtype)
         return (edges.col, edges.row), edge_weight
     index, values = as_edge_index(edge_index)
     check_range(index, *sizes)

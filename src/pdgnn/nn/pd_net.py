@@ -175,7 +175,8 @@ class PDNet(SeededModule):
         Args:
             x: Features of the nodes, dense or sparse.
             edge_index: An undirected graph ``[2, E]``, from which everything else is made at every
-                call; self-loops are dropped. Or the edges of :meth:`inputs`, made once.
+                call, in SciPy and not traced; self-loops are dropped. Or the edges of
+                :meth:`inputs`, made once, as torch.export needs them.
             edge_weight: Weights of the graph's edges ``[E]``, default 1. With edges of
                 :meth:`inputs`, and so all that follows: the weights in their slots.
             edge_attr: The direction features of the edges ``[E, 2]``.

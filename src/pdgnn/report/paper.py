@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from pdgnn.report.fitted_charts import text
 from pdgnn.report.heatmap import LEAST_SPAN, SHADES, Heat, heat_data, heat_of
-from pdgnn.report.lines import dataset_lines
+from pdgnn.report.lines import dataset_lines, trained_datasets
 from pdgnn.report.paper_facts import Paper, distinct_cells
 from pdgnn.report.paper_sections import (
     claims_section,
@@ -78,6 +78,9 @@ def _lead(paper: Paper) -> str:
 def _table_sentence(paper: Paper, name: str) -> str:
     """How many cells of a table have a score, of those whose model is there."""
     table = paper.tables[name]
+    if name == "others":
+        count = len(trained_datasets(table))
+        return f"{count} other graph{'' if count == 1 else 's'}."
     lines = [
         line
         for dataset in table.datasets

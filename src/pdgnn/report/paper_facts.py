@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
+from pdgnn.experiments.catalog import PAPER_DATASETS
 from pdgnn.experiments.claims import Claim, claims
 from pdgnn.experiments.facts import fact_table
 from pdgnn.experiments.figure1 import FULL, QUICK, Figure1, figure1
 from pdgnn.experiments.gather import gather
-from pdgnn.experiments.outcome import Cell, FactTable, ScoreTable, Tried
+from pdgnn.experiments.outcome import Cell, FactTable, Row, ScoreTable, Tried
 from pdgnn.report.lines import Comparisons, compared, trained_datasets
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.store import StoredRun, read_runs
@@ -64,8 +65,11 @@ def collect(
     """
     if not runs:
         return Paper(runs, provenances)
-    gathered = {name: gather(name, runs) for name in TABLES}
-    tables = {name: table for name, table in gathered.items() if trained_datasets(table)}
+    known = [run for run in runs if run.result.spec.dataset in PAPER_DATASETS]
+    others = [run for run in runs if run.result.spec.dataset not in PAPER_DATASETS]
+    gathered = {name: gather(name, known) for name in TABLES}
+    every = {**gathered, "others": _other_graphs(others)}
+    tables = {name: table for name, table in every.items() if trained_datasets(table)}
     results = [run.result for run in runs]
     figure = _figure1(results)
     return Paper(
@@ -76,6 +80,22 @@ def collect(
         facts=tuple(fact_table(name, root=root, runs=runs, tables=gathered) for name in FACTS),
         claims=claims(tables, figure, results=results),
         figure1=figure,
+    )
+
+
+def _other_graphs(runs: Sequence[StoredRun]) -> ScoreTable:
+    """The graphs of these runs, which the paper does not have, with the rows of all its tables."""
+    rows: dict[tuple[str, bool, bool], Row] = {}
+    cells: dict[tuple[str, str], Cell] = {}
+    metrics: dict[str, str] = {}
+    for name in ("table2", "table1", "homophilic"):  # a row is called as in the first that has it
+        table = gather(name, runs)
+        metrics |= {d: m for d, m in table.metrics.items() if d not in PAPER_DATASETS}
+        for row in table.rows:
+            rows.setdefault((row.model, row.rewired, row.tuned is False), row)
+        cells = {place: c for place, c in table.cells.items() if place[1] in metrics} | cells
+    return ScoreTable(
+        "others", "Other graphs", tuple(rows.values()), tuple(metrics), metrics, cells
     )
 
 

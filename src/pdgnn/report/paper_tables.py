@@ -54,40 +54,47 @@ def _score_table(table: ScoreTable, comparisons: Comparisons) -> str:
         shown += lines
         own = sum(bool(line.chosen) for line in lines)
         about = f"{metric_name(table, dataset)}; {own} of {len(lines)} rows"
-        blocks.append(
-            f"<details open><summary><span><b>{text(dataset)}</b> "
-            f'<span class="quiet">{text(about)}</span></span></summary>{_block(lines)}</details>'
-        )
+        blocks.append(f"<details open>{_summary(dataset, about)}{_block(lines)}</details>")
     words = [*unfinished(table), *notes(table, shown)]
     said = "".join(f"<li>{text(w)}</li>" for w in words)
-    below = "".join(f"<li>{text(s)}</li>" for s in shortfalls(table, comparisons))
-    if below:
-        below = f"<h4>Below the paper</h4><ul>{below}</ul>"
+    if below := shortfalls(table, comparisons):
+        listed = "".join(f"<li>{text(s)}</li>" for s in below)
+        head = _summary("Below the paper", f"{len(below)} cell{'s' if len(below) > 1 else ''}")
+        blocks.append(f"<details>{head}<ul>{listed}</ul></details>")
+    return f'<h3>{text(table.title)}</h3>{"".join(blocks)}<ul class="quiet notes">{said}</ul>'
+
+
+def _summary(name: str, about: str) -> str:
+    """What stands where a part of a table folds."""
     return (
-        f'<h3>{text(table.title)}</h3>{"".join(blocks)}{below}<ul class="quiet notes">{said}</ul>'
+        f"<summary><span><b>{text(name)}</b> "
+        f'<span class="quiet">{text(about)}</span></span></summary>'
     )
 
 
 def _block(lines: Sequence[Line]) -> str:
     scale = _scale(lines)
     missing = any(line.missing for line in lines)
-    heads = (
-        "<th scope=col>model</th><th scope=col>published</th>"
-        '<th scope=col class="own">by validation</th><th scope=col>difference</th>'
+    beside = any(line.published for line in lines)
+    heads = "<th scope=col>model</th>"
+    heads += "<th scope=col>published</th>" if beside else ""
+    heads += '<th scope=col class="own">by validation</th>'
+    heads += "<th scope=col>difference</th>" if beside else ""
+    heads += (
         "<th scope=col>α</th><th scope=col>γ</th><th scope=col>depth</th>"
         "<th scope=col>best test</th><th scope=col>of</th>"
     )
     heads += "<th scope=col>runs missing</th>" if missing else ""
     ends = f"<span>{scale[0]:g}</span><span>{scale[1]:g}</span>"
     heads += f'<th scope=col class="track"><div class="ends">{ends}</div></th>'
-    body = "".join(_row(line, scale, missing=missing) for line in lines)
+    body = "".join(_row(line, scale, missing=missing, beside=beside) for line in lines)
     return (
         '<div class="wide" tabindex="0"><table class="scores"><thead><tr>'
         f"{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _row(line: Line, scale: Scale, *, missing: bool) -> str:
+def _row(line: Line, scale: Scale, *, missing: bool, beside: bool) -> str:
     kind = ' class="absent"' if line.row.absent else ""
     label = f'<th scope="row"><span>{text(line.label)}</span></th>'
     if line.row.absent and not line.published:
@@ -98,10 +105,12 @@ def _row(line: Line, scale: Scale, *, missing: bool) -> str:
     tuned = (
         f'title="α = {line.best_scope[0]}, γ = {line.best_scope[1]}, depth {line.best_scope[2]}"'
     )
+    published = f"<td>{_spread(line.published)}</td>"
+    difference = f"<td{mark}>{text(line.difference)}</td>"
     cells = [
-        f"<td>{_spread(line.published)}</td>",
+        published if beside else "",
         f'<td class="own"><b>{_spread(line.chosen)}</b></td>',
-        f"<td{mark}>{text(line.difference)}</td>",
+        difference if beside else "",
         *(f"<td>{text(value)}</td>" for value in line.scope),
         f"<td {tuned if line.best else ''}>{_spread(line.best)}</td>",
         f'<td class="quiet">{_best_of(line)}</td>',

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pdgnn.errors import InputError
 from pdgnn.io.atomic import replacing
+from pdgnn.io.tensors import save_tensors
 from pdgnn.training.spec import VERSION, RunSpec
 from pdgnn.training.state import Row, RunState
 from pdgnn.training.stored_runs import reading
@@ -53,18 +53,8 @@ def best_tensors(found: dict[str, Any]) -> dict[str, Tensor]:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: dict[str, str]) -> None:
     """Write a file of tensors whole, or not at all."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    try:
-        with replacing(path) as partial:
-            partial.touch()
-            mode = partial.stat().st_mode
-            save_file(plain, str(partial), about)  # as a file that nobody else may read
-            partial.chmod(mode)
-    except SafetensorError as e:  # how safetensors says that a disk is full
-        raise InputError(f"cannot write to the folder {path.parent}: {e}") from e
+    with replacing(path) as partial:
+        save_tensors(partial, tensors, about)
 
 
 def _stored_specs(stored: Any) -> tuple[int, list[RunSpec]]:
