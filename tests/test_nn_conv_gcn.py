@@ -98,6 +98,18 @@ def test_a_sparse_adjacency_matrix_goes_from_column_to_row():
     assert same(conv(normal(5, 3), adj_t), conv(normal(5, 3), EDGE_INDEX, weight))
 
 
+@SPARSE
+def test_a_sparse_matrix_in_any_order_stays_as_it_was_and_its_entries_are_summed():
+    conv = PDGCNConv(3, 4).double()
+    weight = torch.arange(1.0, 9.0, dtype=torch.float64)
+    order = torch.randperm(8)
+    twice = torch.cat([order, order[:3]])
+    halved = weight[twice] / torch.bincount(twice)[twice]
+    adj_t = torch.sparse_coo_tensor(EDGE_INDEX.flip(0)[:, twice], halved, (5, 5))
+    assert same(conv(normal(5, 3), adj_t), conv(normal(5, 3), EDGE_INDEX, weight))
+    assert not adj_t.is_coalesced()
+
+
 def test_a_block_with_the_degrees_of_the_graph_gives_rows_of_the_whole():
     """Targets 1 and 2 of the graph, with all their neighbours, renumbered as PyG's loaders do."""
     conv = PDGCNConv(3, 4, alpha=0.7, gamma=0.6).double()

@@ -59,6 +59,8 @@ def as_edge_index(edge_index: Tensor) -> tuple[Tensor, Tensor | None]:
         )
     if not is_torch_sparse_tensor(edge_index):
         return edge_index, None
+    if edge_index.layout == torch.sparse_coo:
+        edge_index = edge_index.coalesce()  # PyG would call the caller's own tensor coalesced
     index, values = to_edge_index(edge_index)
     return index.flip(0), values
 
