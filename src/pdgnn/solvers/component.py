@@ -20,6 +20,7 @@ from pdgnn.solvers.canonical import canonical_basis, clusters
 from pdgnn.solvers.davidson import Pairs, davidson
 from pdgnn.solvers.dense import ComponentPairs, dense_pairs
 from pdgnn.solvers.look import Look, looked_at
+from pdgnn.solvers.order import Order, quick_order
 from pdgnn.solvers.preconditioners import (
     Preconditioner,
     chebyshev,
@@ -106,7 +107,10 @@ class ComponentSolver:
         tol: float | None = None,
         gammas: Sequence[float] = (),
     ) -> None:
-        self._adjacency, self._k, self._device = adjacency, k, device
+        on_gpu = device is not None and device.type != "cpu"
+        self._order = Order(None if on_gpu else quick_order(adjacency))
+        self._adjacency = self._order.matrix(adjacency)
+        self._k, self._device = k, device
         self._tol = RESIDUAL_TOLERANCE if tol is None else tol
         self._n = adjacency.shape[0]
         self._ahead = set(gammas)  # γ that will be asked for
@@ -336,9 +340,9 @@ class ComponentSolver:
         values = pairs.values.numpy()
         whole = pairs.vectors[:, : pairs.complete].cpu().numpy()
         basis = canonical_basis(
-            values[None, : pairs.complete], whole[None], problem.norm, k=self._k
+            values[None, : pairs.complete], self._order.back(whole)[None], problem.norm, k=self._k
         )
-        u = torch.from_numpy(basis[0]).to(problem.trivial.device)
+        u = torch.from_numpy(self._order.rows(basis[0])).to(problem.trivial.device)
         rayleigh = problem.rayleigh(u)
         residuals = problem.residuals(rayleigh, u).cpu().numpy()
         self._certify(residuals, pairs, problem.norm)
