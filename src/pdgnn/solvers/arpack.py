@@ -59,7 +59,7 @@ def arpack(
         way = _Way(_inverted(problem, inverse), 1, without(start, known), 0.001, 0)
     else:
         look = look or looked_at(problem, k, start)
-        if look.products(k) > limit:
+        if look.products(k, limit) > limit:
             return _nothing(problem, look.steps)
         way = _by_products(problem, look, k, tol, most, beside)
     counted = CountedOperator(way.operator, known, (most - way.used) // way.degree)

@@ -201,7 +201,8 @@ class ComponentSolver:
             if pairs.converged:
                 return problem, pairs
             start = pairs.vectors
-        if self._next_solver is not None and self._look.products(self._k) > self._limit():
+        limit = self._limit()
+        if self._next_solver is not None and self._look.products(self._k, limit) > limit:
             problem = self._switch(gamma)
         pairs = self._iterate(problem, start)
         if not pairs.converged and self._next_solver is not None:

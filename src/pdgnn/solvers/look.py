@@ -84,25 +84,35 @@ class Look:
         theta, q = self.process.ritz(self.steps)
         return float(1.0 - theta[_edge(theta, self.process.n * q[0] ** 2, k)])
 
-    def products(self, k: int) -> float:
+    def products(self, k: int, worth: float = np.inf) -> float:
         """About as many products as ARPACK would take for k pairs.
 
         n times a Ritz vector's share of the random start is the number of eigenvalues that it
         stands for. How fast that falls with the steps, from the tenth on, says when it will be one.
+        Where that is more than they are `worth`, as many steps again say it better.
         """
-        n, steps = self.process.n, min(LOOK_STEPS + k, self.steps)
-        count, half = (n * self.process.ritz(m)[1][0, 0] ** 2 for m in (steps, 10))
+        steps = min(LOOK_STEPS + k, self.steps)
+        found = self._foreseen(k, 10, steps)
+        if found > worth:
+            self.process.extend(2 * steps - self.process.size)
+            if self.process.size > steps:  # there was room for more
+                found = self._foreseen(k, steps, min(2 * steps, self.process.size))
+        return found
+
+    def _foreseen(self, k: int, before: int, steps: int) -> float:
+        half, count = (self.process.n * self.process.ritz(m)[1][0, 0] ** 2 for m in (before, steps))
         if count <= 2 * k + 16:
             return 0.0
-        power = np.log(max(half / count, 1.01)) / np.log(steps / 10)
+        power = np.log(max(half / count, 1.01)) / np.log(steps / before)
         return float(4 * steps * min(count, 1e6) ** (1 / power))
 
 
 def looked_at(problem: ComponentProblem, k: int, start: Tensor) -> Look:
     """The first steps for k pairs, on the CPU with room for all that one pair takes."""
     steps = LOOK_STEPS + k
-    most = room(problem.n) if k == 1 and start.device.type == "cpu" else 0
-    process = Lanczos(plain(problem), problem.trivial[None], start, max(steps, most))
+    on_cpu = start.device.type == "cpu"
+    most = max(2 * steps, room(problem.n) if k == 1 else 0) if on_cpu else steps
+    process = Lanczos(plain(problem), problem.trivial[None], start, most)
     process.extend(steps)
     return Look(process, steps)
 
