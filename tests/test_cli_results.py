@@ -125,6 +125,17 @@ def test_files_are_written_and_not_replaced_unasked(suffix):
     assert [p.name for p in Path("out").iterdir()] == [f"runs.{suffix}"]
 
 
+def test_what_is_read_is_not_replaced():
+    make_store("a.sqlite", results(0.7))
+    run("a.sqlite", "-o", "a.parquet")
+    before = Path("a.parquet").read_bytes()
+    few = ("-o", "a.parquet", "--where", "split = 0", "--force")
+    for read in (["a.parquet"], ["b.sqlite", "--add", "a.parquet"]):
+        refused(*read, *few, message="a.parquet: the runs are read from this file; name another")
+    assert Path("a.parquet").read_bytes() == before
+    assert not Path("b.sqlite").exists()
+
+
 def test_what_goes_to_stdout_is_what_goes_to_a_file():
     make_store("a.sqlite", results(0.7))
     for form in ("csv", "json", "parquet"):
