@@ -82,6 +82,16 @@ def test_what_cannot_be_written_is_said_first(store, tmp_path):
     assert old.read_text() == "old"
 
 
+def test_the_store_is_not_replaced_whatever_its_name(store, tmp_path):
+    named = tmp_path / "runs.html"
+    named.write_bytes(store.read_bytes())
+    before = named.read_bytes()
+    done = call(named, "-o", named, "--force", root=tmp_path)
+    assert done.exit_code == 2
+    assert "the runs are read from this file" in done.output.replace("\n", " ")
+    assert named.read_bytes() == before
+
+
 def test_the_folder_of_the_page_is_made_and_an_old_page_is_replaced_by_force(store, tmp_path):
     page = tmp_path / "new" / "page.html"
     for force in ((), ("--force",)):

@@ -11,7 +11,7 @@ import pdgnn
 
 ROOT = Path(pdgnn.__file__).parent
 ROOMS = [
-    *("errors", "devices", "io", "graph", "laplacian", "solvers", "spectrum", "distance"),
+    *("errors", "devices", "csr", "io", "graph", "laplacian", "solvers", "spectrum", "distance"),
     *("direction", "rewiring", "homophily", "diffusion", "transforms", "datasets", "io.sources"),
     *("io.write", "io.node_table", "io.nodes", "io.predictions"),
     *("ops", "nn", "baselines", "models", "training", "experiments", "estimator", "report", "cli"),

@@ -34,6 +34,7 @@ from pdgnn.solvers.component import (
     ComponentSolver,
     dense_pairs,
 )
+from pdgnn.solvers.order import renumbered
 
 __all__ = ["Spectrum", "eigenpairs", "eigenpairs_path", "first_eigenvector"]
 
@@ -214,8 +215,8 @@ class _GraphSolver:
         self._largest = int(self._sizes.argmax())
         self._order = np.argsort(labels, kind="stable")
         self._starts = np.cumsum(self._sizes) - self._sizes
-        self._place = np.empty_like(self._order)
-        self._place[self._order] = np.arange(self._order.size)
+        self._place = np.empty_like(self._order)  # of each node in its component
+        self._place[self._order] = np.arange(labels.size) - np.repeat(self._starts, self._sizes)
         # a solver that was named is used wherever there is something to iterate on
         dense_nodes = DENSE_NODES if options.solver in ("auto", "dense") else 16
         self._small = self._sizes <= dense_nodes
@@ -285,9 +286,7 @@ class _GraphSolver:
             return self._g._adjacency
         first = self._starts[component]
         nodes = self._order[first : first + self._sizes[component]]
-        rows = self._g._adjacency[nodes]  # their neighbours are in the component as well
-        columns = self._place[rows.indices] - first
-        return sp.csr_array((rows.data, columns, rows.indptr), shape=(nodes.size, nodes.size))
+        return renumbered(self._g._adjacency, nodes, self._place)
 
     def _small_batches(self) -> Iterator[_Batch]:
         """The small components, those of about one size together."""
@@ -297,7 +296,6 @@ class _GraphSolver:
         edges = self._g._adjacency.tocoo()
         row, col = edges.coords
         component = self._g.components[row]
-        local = self._place - self._starts[self._g.components]
         width = np.zeros(self._sizes.size, dtype=np.int64)
         width[small] = _padded(self._sizes[small])
         of_width = width[component]
@@ -311,7 +309,7 @@ class _GraphSolver:
                 at = (rank >= first) & (rank < first + per_batch)
                 dense = np.zeros((part.size, size, size))
                 i, j = row[mine[at]], col[mine[at]]
-                dense[rank[at] - first, local[i], local[j]] = edges.data[mine[at]]
+                dense[rank[at] - first, self._place[i], self._place[j]] = edges.data[mine[at]]
                 yield _Batch(part, self._sizes[part], dense)
 
 

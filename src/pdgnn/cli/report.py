@@ -55,7 +55,7 @@ def report_command(
 
         for path, suffix in ((output, ".html"), (markdown, ".md"), (latex, ".tex")):
             if path is not None:
-                check_output(path, [suffix], force=force)
+                check_output(path, [suffix], force=force, sources=[store])
         with working(f"reading {store}") as progress:
             from pdgnn.io.atomic import replacing
             from pdgnn.report.paper import paper_page

@@ -104,8 +104,8 @@ def results_command(
         if output is not None and form is not None:
             from pdgnn.io.write import check_output
 
-            check_output(output, [f".{form.value}"], force=force)
-            _check_other(output, [file, *(add or [])])
+            sources = [file, *(add or [])]
+            check_output(output, [f".{form.value}"], force=force, sources=sources)
         with working(f"reading {file}") as now:
             from pdgnn.training.store import read_runs
 
@@ -123,14 +123,6 @@ def results_command(
             _write_text(output, text)
         if output is not None:
             tell(f"{len(runs):,} runs are in {output}")
-
-
-def _check_other(output: Path, sources: Sequence[Path]) -> None:
-    """An error if the output would replace what is read, and with it the runs left out."""
-    from pdgnn.errors import InputError
-
-    if output.exists() and any(path.exists() and path.samefile(output) for path in sources):
-        raise InputError(f"{output}: the runs are read from this file; name another to write to")
 
 
 def _form(asked: Mapping[Form, bool], output: Path | None) -> Form | None:

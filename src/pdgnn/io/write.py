@@ -22,12 +22,16 @@ __all__ = ["GRAPH_SUFFIXES", "check_model_folder", "check_output", "check_place"
 
 
 def check_output(
-    path: str | PathLike[str], suffixes: Iterable[str], *, force: bool = False
+    path: str | PathLike[str],
+    suffixes: Iterable[str],
+    *,
+    force: bool = False,
+    sources: Iterable[Path] = (),
 ) -> Path:
     """`path` if a file of one of these kinds can be written there; its folder is made.
 
-    A file that exists is an error unless `force`. To be called before the work whose result is to
-    be written.
+    A file that exists is an error unless `force`, and one of the `sources` of runs always: they
+    are read. To be called before the work whose result is to be written.
     """
     path, known = Path(path), tuple(suffixes)
     if path.suffix.lower() not in known:
@@ -36,6 +40,8 @@ def check_output(
         raise InputError(f"{path}: this is a folder; name a file in it")
     if path.exists() and not force:
         raise InputError(f"{path}: the file exists; name another, or replace it with --force")
+    if path.exists() and any(source.exists() and source.samefile(path) for source in sources):
+        raise InputError(f"{path}: the runs are read from this file; name another to write to")
     check_place(path)
     return path
 

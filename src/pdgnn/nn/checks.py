@@ -12,6 +12,7 @@ from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 from pdgnn.errors import InputError, check_number, check_whole
 from pdgnn.io.raw import checked_weights
 from pdgnn.ops import Edges
+from pdgnn.ops.edges import check_integers, missing_node
 
 __all__ = [
     "as_edge_index",
@@ -70,11 +71,7 @@ def check_range(edge_index: Tensor, sources: int, targets: int) -> None:
 
     Node ids on a GPU are trusted, as reading them would make the step wait for the device.
     """
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
-        raise InputError(
-            f"edge_index must be integers of shape [2, E], not {edge_index.dtype} of shape "
-            f"{list(edge_index.shape)}"
-        )
+    check_integers(edge_index)
     if edge_index.device.type != "cpu" or not edge_index.numel() or torch.compiler.is_compiling():
         return
     low, high = (int(v) for v in edge_index.aminmax())
@@ -83,10 +80,8 @@ def check_range(edge_index: Tensor, sources: int, targets: int) -> None:
     for ids, size, side in zip(edge_index, (sources, targets), ("source", "target"), strict=True):
         low, high = (int(v) for v in ids.aminmax())
         if low < 0 or high >= size:
-            raise InputError(
-                f"edge_index has {side} {low if low < 0 else high}, but there are {size} {side} "
-                "nodes; renumber the edges from 0, or give x a row for each node"
-            )
+            node = low if low < 0 else high
+            raise missing_node(side, node, size, "give x a row for each node")
 
 
 def check_weight(edge_weight: Tensor, num_edges: int) -> Tensor:

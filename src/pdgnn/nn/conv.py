@@ -55,7 +55,7 @@ class FusedConv(MessagePassing):  # type: ignore[misc]
 
 
 def check_features(x: Tensor) -> Tensor:
-    """`x` if it has a row for each node."""
+    """`x` if it has rows of features."""
     if x.ndim != 2:
         raise InputError(f"x has shape {list(x.shape)}; give [N, in_channels]")
     return x

@@ -6,7 +6,6 @@ What has no edges is in :mod:`pdgnn.ops.cpu_dense`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pdgnn.csr import csr_tensor
 from pdgnn.ops import cpu_kernels as kernels
 from pdgnn.ops import cpu_numba, reference
 from pdgnn.ops.cpu_numba import Arrays
@@ -23,11 +23,6 @@ from pdgnn.ops.reference import AttentionInputs, Gradients, Structure
 MKL = bool(torch.backends.mkl.is_available())  # type: ignore[no-untyped-call]
 NARROW = 128
 """Bytes of a row of channels up to which MKL's sparse product is two to seven times as fast."""
-
-if MKL:
-    with warnings.catch_warnings():  # torch says once in a process that its sparse CSR is beta
-        warnings.simplefilter("ignore", UserWarning)
-        torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1))
 
 
 def spmm(x: Tensor, weight: Tensor, structure: Structure) -> Tensor:
@@ -63,13 +58,12 @@ def _spmm_narrow(x: Tensor, weight: Tensor, layout: Arrays) -> Tensor:
     """The same of one head by torch's sparse matrices, run by run."""
     pointers, index, slot = map(torch.from_numpy, layout)
     size = (len(pointers) - 1, x.shape[1])
-    values = weight.detach()[:, :, 0].expand(len(x), -1)
+    values = weight.detach()[:, :, 0]
     if len(slot):
         values = values.index_select(1, slot)
     rows = torch.empty(len(x), size[0], *x.shape[2:], dtype=x.dtype)
-    for out, own, given in zip(rows, values, x.detach(), strict=True):
-        matrix = torch.sparse_csr_tensor(pointers, index, own, size, check_invariants=False)
-        torch.mm(matrix, given[:, 0], out=out[:, 0])
+    for out, own, given in zip(rows, values.expand(len(x), -1), x.detach(), strict=True):
+        torch.mm(csr_tensor(pointers, index, own, size), given[:, 0], out=out[:, 0])
     return rows
 
 

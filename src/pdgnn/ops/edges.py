@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pdgnn.errors import InputError
 
-__all__ = ["HUB", "Edges"]
+__all__ = ["HUB", "Edges", "check_integers", "missing_node"]
 
 HUB = 512
 """A node with more edges is a hub: on a GPU they are dealt out in chunks of so many."""
@@ -63,21 +63,18 @@ class Edges:
         cls, edge_index: Tensor, *, num_nodes: int, num_targets: int | None = None
     ) -> Edges:
         """From PyG's ``[2, E]``; `num_targets` where sources and targets are two sets of nodes."""
-        if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
-            raise InputError(
-                f"edge_index must be integers of shape [2, E], not {edge_index.dtype} of shape "
-                f"{list(edge_index.shape)}"
-            )
+        check_integers(edge_index)
         targets = num_nodes if num_targets is None else num_targets
         source, target = edge_index
         order = target.argsort(stable=True)
         col, row = source[order], target[order]
         t_order = col.argsort(stable=True)
-        _check_ends(col[t_order], num_nodes, "source")
+        by_source = col[t_order]
+        _check_ends(by_source, num_nodes, "source")
         _check_ends(row, targets, "target")
         small = max(edge_index.shape[1], num_nodes, targets) < 2**31
         index = torch.int32 if small else torch.int64
-        rowptr, t_rowptr = _pointers(row, targets), _pointers(col[t_order], num_nodes)
+        rowptr, t_rowptr = _pointers(row, targets), _pointers(by_source, num_nodes)
         edges = edge_index.shape[1]
         return cls(
             rowptr.to(index),
@@ -151,10 +148,24 @@ def _check_ends(index: Tensor, size: int, side: str) -> None:
         return
     for node in (int(index[0]), int(index[-1])):
         if not 0 <= node < size:
-            raise InputError(
-                f"edge_index has {side} {node}, but there are {size} {side} nodes; renumber the "
-                "edges from 0, or give the number of nodes"
-            )
+            raise missing_node(side, node, size, "give the number of nodes")
+
+
+def check_integers(edge_index: Tensor) -> None:
+    """An error if `edge_index` is not ``[2, E]``, or has no integers."""
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+        raise InputError(
+            f"edge_index must be integers of shape [2, E], not {edge_index.dtype} of shape "
+            f"{list(edge_index.shape)}"
+        )
+
+
+def missing_node(side: str, node: int, size: int, remedy: str) -> InputError:
+    """What is said of a node id that is not there."""
+    return InputError(
+        f"edge_index has {side} {node}, but there are {size} {side} nodes; renumber the edges "
+        f"from 0, or {remedy}"
+    )
 
 
 def _pointers(index: Tensor, size: int) -> Tensor:

@@ -107,10 +107,9 @@ class ComponentSolver:
         tol: float | None = None,
         gammas: Sequence[float] = (),
     ) -> None:
-        on_gpu = device is not None and device.type != "cpu"
-        self._order = Order(None if on_gpu else quick_order(adjacency))
-        self._adjacency = self._order.matrix(adjacency)
         self._k, self._device = k, device
+        self._order = Order(None if self._on_gpu else quick_order(adjacency))
+        self._adjacency = self._order.matrix(adjacency)
         self._tol = RESIDUAL_TOLERANCE if tol is None else tol
         self._n = adjacency.shape[0]
         self._ahead = set(gammas)  # γ that will be asked for

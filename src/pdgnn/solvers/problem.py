@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +9,8 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from pdgnn.csr import csr_tensor
 
 __all__ = ["Component", "ComponentProblem", "spectral_norm_bound", "symmetric_matrix"]
 
@@ -87,11 +88,7 @@ class Component:
 
     def csr(self, data: Tensor) -> Tensor:
         """The torch matrix with these entries, in the order in which L has them."""
-        with warnings.catch_warnings():  # torch warns once of every CSR tensor: a beta feature
-            warnings.simplefilter("ignore", UserWarning)
-            return torch.sparse_csr_tensor(
-                *self._index, data, size=self.laplacian.shape, check_invariants=False
-            )
+        return csr_tensor(*self._index, data, self.laplacian.shape)
 
     def energy(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """yᵀLy = Σ a_ij (y_i − y_j)², over the edges, of each column of `y` ``[n, p]``.
