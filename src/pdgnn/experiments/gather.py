@@ -80,7 +80,8 @@ def gather(
         splits: That a setting needs, of all datasets or of each; default: 0 to 9, or all there are
             if `steps` is not 1000.
         width: Of the layers; default: 512, or the largest there is.
-        rows: The rows; default: those of the experiment, and one for each other model of the runs.
+        rows: The rows; default: those of the experiment, and one for each other model of the runs
+                (of the models of the package those that :attr:`Experiment.beyond` has).
         datasets: Default: those of the experiment, and others than the paper's that have runs.
         classes: Scopes with the same rewired graph, by dataset; those of the paper's are known.
         metrics: What scores are, by dataset; those of the paper's are known.
@@ -187,13 +188,19 @@ def _usual(usual: int, found: set[int]) -> int:
 
 
 def _rows(experiment: Experiment, runs: Sequence[StoredRun]) -> list[Row]:
-    """Those of the experiment, then the user's models."""
+    """Those of the experiment, those beyond it that have runs, then the user's models."""
+    done = {
+        (r.result.spec.model, r.result.spec.rewired)
+        for r in runs
+        if r.result.spec.dataset in experiment.datasets
+    }
+    beyond = [row for row in experiment.beyond if (row.model, row.rewired) in done]
     found = dict.fromkeys(r.result.spec.model for r in runs if r.result.spec.model not in MODELS)
     scoped = {
         r.result.spec.model for r in runs if (r.result.spec.alpha, r.result.spec.gamma) != UNTUNED
     }
     mine = [Row(model, model, tuned=True if model in scoped else None) for model in found]
-    return [*experiment.rows, *mine]
+    return [*experiment.rows, *beyond, *mine]
 
 
 def _datasets(

@@ -46,7 +46,7 @@ class Request:
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
         check_models(self.models)
-        labels = {row.label for row in self.experiment.rows}
+        labels = {row.label for row in _named(self.experiment)}
         if taken := [name for name in self.models if name in labels]:
             raise InputError(f"{self.name} has a row {taken[0]!r}; choose another name")
         self.base("any")
@@ -118,33 +118,39 @@ class Request:
 
 def known_labels(experiment: Experiment) -> set[str]:
     """What a row may be called: its label, its model, or the name of both in the paper."""
-    rows = [row for row in experiment.rows if not row.absent]
+    rows = [row for row in _named(experiment) if not row.absent]
     return {
-        *(row.label for row in experiment.rows),
+        *(row.label for row in _named(experiment)),
         *(row.model for row in rows),
         *(paper_name(row) for row in rows),
     }
 
 
+def _named(experiment: Experiment) -> tuple[Row, ...]:
+    """The rows that may be asked for."""
+    return (*experiment.rows, *experiment.beyond)
+
+
 def chosen_rows(experiment: Experiment, names: Sequence[str] | None) -> list[Row]:
-    """The rows of these names, in the order of the table; all for None.
+    """The rows of these names, in the order of the table; for None all that the paper has.
 
     A name is a label, else a model ("pd-gat": all its rows), else what the table of (α, γ) calls it
     ("PD-GAT (rewired)").
     """
     if names is None:
         return list(experiment.rows)
+    every = _named(experiment)
     chosen: set[str] = set()
     for name in names:
         found = (
-            [row for row in experiment.rows if row.label == name]
-            or [row for row in experiment.rows if row.model == name]
-            or [row for row in experiment.rows if not row.absent and paper_name(row) == name]
+            [row for row in every if row.label == name]
+            or [row for row in every if row.model == name]
+            or [row for row in every if not row.absent and paper_name(row) == name]
         )
         if not found:
-            known = ", ".join(repr(row.label) for row in experiment.rows)
+            known = ", ".join(repr(row.label) for row in every)
             raise InputError(f"{experiment.name} has no row {name!r}; it has {known}")
         if absent := [row.label for row in found if row.absent]:
             raise InputError(f"there is no model for {absent[0]} yet; leave it out")
         chosen |= {row.label for row in found}
-    return [row for row in experiment.rows if row.label in chosen]
+    return [row for row in every if row.label in chosen]
