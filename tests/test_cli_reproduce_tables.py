@@ -58,7 +58,7 @@ def test_a_part_of_a_grid_is_drawn_and_named():
     assert "FAGCN" in planned.stdout
     assert "6 x 1, 4 x 5" in planned.stdout
     done = run(*words, "--no-measure")
-    assert "3 of 16." in done.stdout
+    assert "3 of 16 (" in done.stdout
     assert count("paper.sqlite") == 10
 
 

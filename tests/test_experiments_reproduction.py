@@ -211,6 +211,17 @@ def test_datasets_that_are_not_there_are_left_out_unless_they_were_asked_for(mon
         reproduce("homophilic", rows=["GCN"], datasets=["cora"])
 
 
+def test_a_row_of_table_2_may_be_asked_for_on_homophilic_graphs_too():
+    assert "FAGCN" not in [row.label for row in Request(name="homophilic").trained_rows]
+    asked = Request(name="homophilic", rows=["FAGCN", "GCN"])
+    assert [row.label for row in asked.trained_rows] == ["GCN", "FAGCN"]
+    assert asked.shown_rows == asked.trained_rows
+    with pytest.raises(InputError, match="homophilic has a row 'FAGCN'"):
+        Request(name="homophilic", models={"FAGCN": MINE})
+    with pytest.raises(InputError, match="table2 has no row 'PD-GCN \\(rewired\\)'"):
+        Request(name="table2", rows=["PD-GCN (rewired)"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

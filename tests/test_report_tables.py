@@ -129,7 +129,7 @@ def test_a_trimmed_grid_is_named():
     cells = {
         p: replace(c, grid=16 if p == ("GCN", "tolokers") else 0) for p, c in table.cells.items()
     }
-    said = "A part of the grid was tried: GCN on tolokers 1 of 16."
+    said = "A part of the grid was tried: GCN 1 of 16 (tolokers)."
     assert said in table_markdown(replace(table, cells=cells))
     assert "part of the grid" not in table_markdown(table)
 

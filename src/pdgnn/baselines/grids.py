@@ -6,7 +6,9 @@ dataset; :func:`grid` makes the runs of it. Sources:
 - The eight systems from H2GCN to JacobiConv: the settings behind the rows of Platonov et al., "A
   critical look at the evaluation of GNNs under heterophily", ICLR 2023, which the paper quotes. The
   decays of four of them, the dropout of CPGNN, GPR-GNN and GBK-GNN, and the exceptions of GloGNN
-  and JacobiConv on chameleon are those of the scripts that were published with these rows.
+  and JacobiConv on chameleon are those of the scripts that were published with these rows. On Cora,
+  CiteSeer and PubMed, of which there are no such rows, GloGNN has the options, depth and dropout of
+  its authors' own scripts: with those of the others it would not read the features.
 - The six others: Appendix D of the paper; on Cora, CiteSeer and PubMed Appendix E, which has the
   same grid for all of them, DGN too, and a width of 64.
 
@@ -87,6 +89,10 @@ def _each(name: str, *values: Any) -> list[dict[str, Any]]:
     return [{name: value} for value in values]
 
 
+def _glognn(depth: int, dropout: float, **options: float) -> Grid:
+    return Grid({"depth": depth, "dropout": dropout, "options": {"residual": 0.8, **options}}, {})
+
+
 _H2GCN = {"lr": [1e-3, 3e-3, 1e-2, 3e-2], "weight_decay": [0.0, 1e-6, 1e-5, 1e-4]}
 _APPENDIX = {
     "lr": [0.01, 0.05, 0.1],
@@ -129,7 +135,10 @@ GRIDS: dict[str, Grid] = {
             CHAMELEON: Grid(
                 {"dropout": 0.0, "options": {"beta1": 0.0}},
                 {"lr": [1e-3, 3e-3, 1e-2, 3e-2, 1e-1]},
-            )
+            ),
+            "cora": _glognn(2, 0.8, beta1=77.0, beta2=1000.0, delta=0.9, orders=6),
+            "citeseer": _glognn(3, 0.9, beta1=0.0, beta2=1000.0, delta=1.0, orders=2),
+            "pubmed": _glognn(1, 0.5, beta1=0.0, beta2=2000.0, delta=1.0, orders=4),
         },
     ),
     "fagcn": Grid(

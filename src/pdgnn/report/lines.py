@@ -188,14 +188,23 @@ def notes(table: ScoreTable, lines: Iterable[Line]) -> list[str]:
     ]
     if lost:
         said.append(f"No setting without a run that diverged: {', '.join(lost)}.")
-    parts = [
-        f"{line.label} on {one_line(line.cell.dataset)} {len(line.cell.tried)} of {line.cell.grid}"
-        for line in shown
-        if line.cell and 0 < len(line.cell.tried) < line.cell.grid
-    ]
-    if parts:
+    if parts := _parts_of_grids(shown):
         said.append(f"A part of the grid was tried: {', '.join(parts)}.")
     return said
+
+
+def _parts_of_grids(lines: Iterable[Line]) -> list[str]:
+    """Each model with how many settings of how many it had, and the datasets with as many."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in lines:
+        if line.cell and 0 < (tried := len(line.cell.tried)) < line.cell.grid:
+            counts = found.setdefault(line.label, {})
+            counts.setdefault(f"{tried} of {line.cell.grid}", []).append(line.cell.dataset)
+    return [
+        f"{label} {count} ({one_line(', '.join(datasets))})"
+        for label, counts in found.items()
+        for count, datasets in counts.items()
+    ]
 
 
 def shortfalls(table: ScoreTable, comparisons: Comparisons) -> list[str]:
