@@ -249,20 +249,35 @@ def test_training_works_in_another_thread():
 # --- memory, as far as a machine without a GPU can tell -------------------------------------------
 
 
-def test_a_group_that_does_not_fit_is_halved_and_a_single_run_is_an_error(monkeypatch):
+def too_small(patched, full) -> list[int]:
+    """A memory that is `full` for a group of some size at some attempt; the sizes that it saw."""
     sizes, init = [], Group.__init__
 
-    def small(self, specs, *args, **options):
+    def limited(self, specs, *args, **options):
         sizes.append(len(specs))
-        if len(specs) > 2:
+        if full(len(specs), len(sizes)):
             raise torch.OutOfMemoryError("CUDA out of memory")
         init(self, specs, *args, **options)
 
+    patched.setattr(Group, "__init__", limited)
+    return sizes
+
+
+def test_memory_that_others_give_back_is_used_again(monkeypatch):
     runs = [spec(split=i) for i in range(7)]
     with monkeypatch.context() as patched:
-        patched.setattr(Group, "__init__", small)
+        sizes = too_small(patched, lambda _, attempt: attempt < 3)
+        found = go(runs, most_runs=4)
+    assert sizes == [4, 2, 1, 3, 3]
+    assert found == go(runs, most_runs=4)
+
+
+def test_a_group_that_does_not_fit_is_halved_and_a_single_run_is_an_error(monkeypatch):
+    runs = [spec(split=i) for i in range(7)]
+    with monkeypatch.context() as patched:
+        sizes = too_small(patched, lambda size, _: size > 2)
         found = go(runs, most_runs=7)
-    assert sizes == [7, 4, 2, 2, 2, 1]
+    assert sizes == [7, 4, 2, 5, 3, 2, 2, 1]  # more than fits is tried twice, not for ever
     assert found == go(runs, most_runs=2)
 
     def none(*_, **__):

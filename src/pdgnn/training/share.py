@@ -102,13 +102,18 @@ class _Share:
     begun: Mapping[str, Row]
 
     def train(self, specs: list[RunSpec]) -> None:
-        """Train them in as few groups as fit the memory."""
-        at_once = self._at_once(specs)
+        """Train them in as few groups as fit the memory.
+
+        What did not fit at first is tried once more: other processes may have left the GPU since.
+        """
+        once_more = at_once = self._at_once(specs)
         while specs:
             chunk = self._chunk(specs, at_once)
             if _unless_too_large(partial(self._train_chunk, chunk)) is not None:
                 done = set(chunk)
                 specs = [spec for spec in specs if spec not in done]
+                if at_once < once_more:
+                    at_once, once_more = once_more, 0
             elif len(chunk) == 1:
                 raise _too_large(chunk[0], recompute=self.settings.recompute)
             else:
