@@ -1,7 +1,7 @@
 """Node tables with something wrong in them, by the hundred, each to be refused in one line.
 
-A case is the files of a folder and the words after ``pdgnn fit``. All are made from one small table
-that can be fitted, by one harm each; none takes more than a few MB on disk.
+All are made from one small table that can be fitted, by one harm each; none takes more than a few
+MB on disk.
 """
 
 from __future__ import annotations
@@ -11,26 +11,42 @@ import io
 import random
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from filing import HTML, PNG, npz
+from malformed_case import (
+    ARCHIVE,
+    COLUMNS,
+    EDGES,
+    ENDS,
+    FILES,
+    GRAPHML,
+    MIXED,
+    NAMES,
+    NODES,
+    PARQUET,
+    SOURCE,
+    Case,
+    N,
+    archive,
+    arrays,
+    csv,
+    in_parquet,
+    parquet,
+    tables,
+    xml,
+)
+from malformed_values import (
+    wrong_columns,
+    wrong_features,
+    wrong_ids,
+    wrong_labels,
+    wrong_splits,
+)
 
-N = 24
-NAMES = [f"n{i:03d}" for i in range(N)]
-ROLES = ["lead", "staff", "guest"]
-COLUMNS = {
-    "id": NAMES,
-    "age": [20 + i % 7 for i in range(N)],
-    "team": ["ab"[i % 2] for i in range(N)],
-    "role": [ROLES[i % 3] for i in range(N)],
-}
-SOURCE, TARGET = NAMES, NAMES[1:] + NAMES[:1]  # a ring: every node has an edge
-FILES = ("edges.csv", "--nodes", "nodes.csv", "--label", "role")
 ODD = (
     "\x1b[31mred",
     "\x1b]0;title\x07",
@@ -42,101 +58,6 @@ ODD = (
 )
 BIG = 200_000_000  # bytes that an expanding file would take
 SMALL = ("--max-gb", "0.01")
-
-
-@dataclass(frozen=True)
-class Case:
-    """Files by name (a Path is a link to it), and the words of the command."""
-
-    name: str
-    files: dict[str, bytes | Path]
-    words: tuple[str, ...] = FILES
-
-    def write(self, folder: Path) -> None:
-        for name, content in self.files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, Path):
-                path.symlink_to(content)
-            else:
-                path.write_bytes(content)
-
-
-def csv(columns: dict[str, list], separator: str = ",") -> bytes:
-    """The table as text, every value as it is written."""
-    rows = [list(columns), *zip(*columns.values(), strict=True)]
-    return "".join(separator.join(map(str, row)) + "\n" for row in rows).encode()
-
-
-def parquet(columns: dict[str, list | pa.Array], **options) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(columns), buffer, **options)
-    return buffer.getvalue()
-
-
-EDGES = csv({"source": SOURCE, "target": TARGET})
-NODES = csv(COLUMNS)
-ENDS = {"source": SOURCE, "target": TARGET}
-
-
-def tables(nodes: bytes = NODES, edges: bytes = EDGES) -> dict[str, bytes | Path]:
-    return {"nodes.csv": nodes, "edges.csv": edges}
-
-
-def changed(**columns: list) -> dict[str, bytes | Path]:
-    """The files with some columns replaced or added."""
-    return tables(csv(COLUMNS | columns))
-
-
-def with_value(name: str, row: int, value: object) -> dict[str, bytes | Path]:
-    column = list(COLUMNS[name])
-    column[row] = value
-    return changed(**{name: column})
-
-
-def in_parquet(**columns: list | pa.Array) -> dict[str, bytes | Path]:
-    return {"nodes.parquet": parquet(COLUMNS | columns), "edges.parquet": parquet(ENDS)}
-
-
-PARQUET = ("edges.parquet", "--nodes", "nodes.parquet", "--label", "role")
-
-
-def arrays(**changes: np.ndarray | None) -> dict[str, np.ndarray]:
-    part = np.arange(N) % 4
-    kept = {
-        "edges": np.stack([np.arange(N), (np.arange(N) + 1) % N], axis=1),
-        "node_features": np.arange(3.0 * N).reshape(N, 3),
-        "node_labels": np.arange(N) % 3,
-        "train_masks": (part < 2)[None],
-        "val_masks": (part == 2)[None],
-        "test_masks": (part == 3)[None],
-    }
-    return {k: v for k, v in (kept | changes).items() if v is not None}
-
-
-def archive(**changes: np.ndarray | None) -> dict[str, bytes | Path]:
-    return {"graph.npz": npz(**arrays(**changes))}
-
-
-ARCHIVE = ("graph.npz",)
-KEYS = "".join(f'<key id="{k}" for="node" attr.name="{k}"/>' for k in ("age", "team", "role"))
-
-
-def xml(nodes: str | None = None, edges: str | None = None, keys: str = KEYS) -> bytes:
-    values = zip(*COLUMNS.values(), strict=True)
-    if nodes is None:
-        nodes = "".join(
-            f'<node id="{i}"><data key="age">{a}</data><data key="team">{t}</data>'
-            f'<data key="role">{r}</data></node>'
-            for i, a, t, r in values
-        )
-    if edges is None:
-        pairs = zip(SOURCE, TARGET, strict=True)
-        edges = "".join(f'<edge source="{i}" target="{j}"/>' for i, j in pairs)
-    return f"<graphml>{keys}<graph>{nodes}{edges}</graph></graphml>".encode()
-
-
-GRAPHML = ("graph.graphml", "--label", "role")
 
 
 def truncated(rng: random.Random) -> Iterator[Case]:
@@ -184,181 +105,6 @@ def encoded(rng: random.Random) -> Iterator[Case]:
         yield Case(f"{what} as Parquet", {"nodes.parquet": content, "edges.csv": EDGES}, MIXED)
         yield Case(f"{what} as .npz", {"graph.npz": content}, ARCHIVE)
         yield Case(f"{what} as GraphML", {"graph.graphml": content}, GRAPHML)
-
-
-MIXED = ("edges.csv", "--nodes", "nodes.parquet", "--label", "role")
-
-
-def wrong_ids(rng: random.Random) -> Iterator[Case]:
-    for count in (1, 2, 5, 12):
-        ids = list(NAMES)
-        for i in rng.sample(range(1, N), count):
-            ids[i] = ids[0]
-        yield Case(f"{count} ids that occur twice", changed(id=ids))
-        yield Case(f"{count} ids that occur twice in Parquet", in_parquet(id=ids), PARQUET)
-    yield Case("an id that is empty", with_value("id", 3, ""))
-    yield Case("1 and 1.0 are one", tables(csv(COLUMNS | {"id": [1, "1.0", *range(2, N)]})))
-    for what, ids in (
-        ("null", [*NAMES[1:], None]),
-        ("fractions", [i + 0.5 for i in range(N)]),
-        ("truth values", [i % 2 == 0 for i in range(N)]),
-        ("dates", pa.array(range(N), pa.date32())),
-        ("lists", [[i] for i in range(N)]),
-        ("bytes", pa.array([n.encode() for n in NAMES])),
-        ("beyond 64 bits", [1e30 + i for i in range(N)]),
-        ("not a number", [float("nan")] * N),
-    ):
-        yield Case(f"ids that are {what}", in_parquet(id=ids), PARQUET)
-
-
-def wrong_columns(_: random.Random) -> Iterator[Case]:
-    def renamed(old: str, new: str) -> dict[str, bytes | Path]:
-        return tables(csv({new if k == old else k: v for k, v in COLUMNS.items()}))
-
-    yield Case("no id", renamed("id", "key"))
-    yield Case("no label", renamed("role", "roles"))
-    yield Case("a label in another case", renamed("role", "Role"))
-    yield Case("a column without a name", renamed("age", ""))
-    yield Case("two columns of one name", tables(NODES.replace(b"age", b"team")))
-    yield Case("two ids", renamed("age", "ID"))
-    yield Case("two ids, one named", tables(NODES.replace(b"age", b"id")), (*FILES, "--id", "id"))
-    yield Case("an id that is not there", tables(), (*FILES, "--id", "key"))
-    yield Case("nothing to drop", tables(), (*FILES, "--drop", "shoe"))
-    yield Case("the label dropped", tables(), (*FILES, "--drop", "role"))
-    yield Case("the id dropped", tables(), (*FILES, "--drop", "id"))
-    yield Case("no label said", tables(), FILES[:3])
-    yield Case("no nodes said", tables(), (FILES[0], "--label", "role"))
-    yield Case("columns of an archive", archive(), (*ARCHIVE, "--drop", "x0"))
-    yield Case("the label of an archive", archive(), (*ARCHIVE, "--label", "role"))
-    yield Case("the id of GraphML", {"graph.graphml": xml()}, (*GRAPHML, "--id", "age"))
-    for kept in ("id", "role"):
-        yield Case(f"{kept} alone", tables(csv({kept: COLUMNS[kept]})))
-
-
-def wrong_features(_: random.Random) -> Iterator[Case]:
-    for value in ("", "nan", "NA", "inf", "-inf", "1e999", "Infinity"):
-        yield Case(f"age {value!r}", with_value("age", 5, value))
-        both = {"age": [value, *COLUMNS["age"][1:]], "size": [1.5, value] * (N // 2)}
-        yield Case(f"age and size {value!r}", changed(**both))
-    for value in (None, float("inf"), float("nan")):
-        yield Case(
-            f"age {value} in Parquet", in_parquet(age=[value, *map(float, range(1, N))]), PARQUET
-        )
-        if value is not None:
-            numbers = np.arange(3.0 * N).reshape(N, 3)
-            numbers[4, 1] = value
-            yield Case(f"{value} in an archive", archive(node_features=numbers), ARCHIVE)
-    yield Case("an empty column", changed(empty=[""] * N))
-    yield Case("an empty column to fill", changed(empty=[""] * N), (*FILES, "--impute", "median"))
-    yield Case("text", changed(note=[f"a note on {name}" for name in NAMES]))
-    yield Case("codes", changed(zip=[f"0{i:04d}" for i in range(N)]))
-    for what, column in (
-        ("dates", pa.array(range(N), pa.date32())),
-        ("times", pa.array(range(N), pa.timestamp("us"))),
-        ("durations", pa.array(range(N), pa.duration("s"))),
-        ("bytes", pa.array([n.encode() for n in NAMES])),
-        ("lists", [[i] for i in range(N)]),
-        ("records", [{"a": i} for i in range(N)]),
-        ("maps", pa.array([[("a", i)] for i in range(N)], pa.map_(pa.string(), pa.int64()))),
-        ("words", NAMES),
-        ("many categories", pa.array(NAMES).dictionary_encode()),
-    ):
-        yield Case(f"a column of {what}", in_parquet(more=column), PARQUET)
-    for what, shape in (("no rows", (0, 3)), ("too many rows", (N + 1, 3)), ("one axis", (N,))):
-        yield Case(f"features with {what}", archive(node_features=np.ones(shape)), ARCHIVE)
-    for kind in ("U3", "M8[s]", "c8"):
-        values = np.zeros((N, 2), dtype=kind)
-        yield Case(f"features of {kind}", archive(node_features=values), ARCHIVE)
-
-
-def wrong_labels(_: random.Random) -> Iterator[Case]:
-    columns: dict[str, list] = {
-        "one that occurs once": [*COLUMNS["role"][1:], "boss"],
-        "two that occur once": [*COLUMNS["role"][2:], "boss", "chief"],
-        "none": [""] * N,
-        "one class": ["staff"] * N,
-        "one class and none": ["staff", ""] * (N // 2),
-        "each its own": NAMES,
-        "fractions": [i % 3 + 0.5 for i in range(N)],
-        "one fraction": [0.5, *(i % 3 for i in range(N - 1))],
-        "beyond all numbers": ["1e300", "2e300"] * (N // 2),
-        "not finite": ["inf", "1"] * (N // 2),
-    }
-    for what, labels in columns.items():
-        yield Case(f"labels: {what}", changed(role=labels))
-        held = [None if v == "" else v for v in labels]
-        yield Case(f"labels in Parquet: {what}", in_parquet(role=pa.array(held)), PARQUET)
-    for what, column in (
-        ("dates", pa.array(range(N), pa.date32())),
-        ("lists", [[i % 2] for i in range(N)]),
-        ("decimals", pa.array(range(N), pa.decimal128(9, 2))),
-        ("bytes", pa.array([b"a", b"b"] * (N // 2))),
-        ("not finite", pa.array([float("inf"), 1.0] * (N // 2))),
-    ):
-        yield Case(f"labels that are {what}", in_parquet(role=column), PARQUET)
-    rows = range(2 * 1001)
-    many = csv({"id": rows, "role": [i // 2 for i in rows]})
-    yield Case("a thousand and one classes", tables(many, b"0,1\n"))
-    for what, values in (
-        ("of one class", np.zeros(N, int)),
-        ("none", np.full(N, -1)),
-        ("fractions", np.full(N, 0.5)),
-        ("text", np.array(COLUMNS["role"])),
-        ("too few", np.arange(N - 1) % 3),
-        ("beyond 64 bits", np.full(N, 2**64 - 1, dtype=np.uint64)),
-    ):
-        yield Case(f"labels of an archive: {what}", archive(node_labels=values), ARCHIVE)
-    yield Case("an archive without labels", archive(node_labels=None), ARCHIVE)
-    for old, new in ((b">lead<", b">boss 1<"), (b">staff<", b"><")):
-        content = xml().replace(old, new, 1) if new != b"><" else xml().replace(b">lead<", new)
-        content = content.replace(b">guest<", b">staff<") if new == b"><" else content
-        content = content.replace(b">staff<", b"><") if new == b"><" else content
-        yield Case(f"labels of GraphML: {new.decode()}", {"graph.graphml": content}, GRAPHML)
-
-
-def wrong_splits(rng: random.Random) -> Iterator[Case]:
-    parts = [("train", "train", "val", "test")[i % 4] for i in range(N)]
-    for word in (
-        "trian",
-        "Train",
-        "TEST",
-        "validation",
-        "valid",
-        "0",
-        "true",
-        "train,val",
-        "tr ain",
-    ):
-        where = rng.randrange(N)
-        column = [f'"{word}"' if i == where else p for i, p in enumerate(parts)]
-        yield Case(f"split {word!r}", changed(split=column))
-        plain = [word if i == where else p for i, p in enumerate(parts)]
-        yield Case(f"split {word!r} in Parquet", in_parquet(split=plain), PARQUET)
-    yield Case("a split without train", changed(split=["val", "test"] * (N // 2)))
-    yield Case("an empty split", changed(split=[""] * N))
-    yield Case(
-        "one class to train on",
-        changed(split=["train" if r == "lead" else "test" for r in COLUMNS["role"]]),
-    )
-    yield Case(
-        "no label to train on",
-        changed(
-            split=["train" if r == "lead" else "test" for r in COLUMNS["role"]],
-            role=["" if r == "lead" else r for r in COLUMNS["role"]],
-        ),
-    )
-    yield Case("split numbers", in_parquet(split=[i % 3 for i in range(N)]), PARQUET)
-    masks = arrays()
-    for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
-        both = masks[f"{one}_masks"] | masks[f"{other}_masks"]
-        yield Case(f"{one} and {other} overlap", archive(**{f"{one}_masks": both}), ARCHIVE)
-    yield Case("a part is missing", archive(val_masks=None), ARCHIVE)
-    yield Case("masks of two and one", archive(val_masks=np.zeros((2, N), bool)), ARCHIVE)
-    yield Case("masks of fewer nodes", archive(val_masks=np.zeros((1, N - 1), bool)), ARCHIVE)
-    yield Case("masks of fractions", archive(val_masks=np.full((1, N), 0.5)), ARCHIVE)
-    yield Case("masks that are empty", archive(val_masks=np.zeros((0, N), bool)), ARCHIVE)
-    yield Case("no such split", archive(), (*ARCHIVE, "--split", "1"))
-    yield Case("a negative split", archive(), (*ARCHIVE, "--split", "-1"))
 
 
 def expanding(_: random.Random) -> Iterator[Case]:
@@ -482,7 +228,6 @@ def ragged(rng: random.Random) -> Iterator[Case]:
             "nodes.parquet": parquet({k: pa.array([], pa.string()) for k in COLUMNS}),
             "edges.csv": EDGES,
         },
-        MIXED,
     )
     yield Case(
         "no edges in Parquet",

@@ -11,19 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from malformed import (
-    ARCHIVE,
-    FAMILIES,
-    GRAPHML,
-    LARGE,
-    PARQUET,
-    Case,
-    archive,
-    cases,
-    in_parquet,
-    tables,
-    xml,
-)
+from malformed import FAMILIES, LARGE, cases
+from malformed_case import ARCHIVE, GRAPHML, PARQUET, Case, archive, in_parquet, tables, xml
 from pdgnn.cli.fit import fit_command
 from pdgnn.estimator.classifier import PDClassifier
 

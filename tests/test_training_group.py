@@ -1,10 +1,9 @@
-"""R runs in one step against R runs alone, torch's own optimizers and a loop written by hand."""
+"""R runs in one step against R runs alone, and a loop written by hand."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
@@ -18,15 +17,9 @@ from pdgnn.ops import reference, use_backend
 from pdgnn.training import PRECISIONS, RunSpec
 from pdgnn.training.group import Group, matmul_precision
 from pdgnn.training.metrics import scores
-from pdgnn.training.optimizer import Optimizer, parameter_groups
 from pdgnn.training.spec import resolved
 from pdgnn.training.state import (
-    ALIGNED,
-    SMALL,
-    RunState,
-    StackedParameters,
     flat_parameters,
-    views,
 )
 from pdgnn.training.traced import traced
 from runs import OWN, TASKS, build, group, prepare, spec
@@ -110,137 +103,6 @@ def test_a_run_is_a_plain_loop_written_by_hand(model, dataset):
         assert (result.step, result.val, result.test) == (best + 1, *curves[best][1:])
         assert (result.steps_run, result.diverged_at) == (4, None)
         assert result.curves.shape == (4, 3)
-
-
-def stepped(optimizer, state: RunState, theirs: list, *, parts, running) -> None:
-    """Twenty steps of ours, and of theirs, each of which has the parameters of one run."""
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(20):
-        grads = torch.randn(state.parameters.shape, generator=generator, dtype=torch.float64) ** 3
-        state.step += 1
-        optimizer.step([(group, grads[:, part]) for group, part in parts], running)
-        for own, g in zip(theirs, grads, strict=True):
-            groups = [p for group in own.param_groups for p in group["params"]]
-            for p, (_, part) in zip(groups, parts, strict=True):
-                p.grad = g[part].clone()
-            own.step()
-
-
-@pytest.mark.parametrize("coupled", [False, True])
-def test_the_optimizer_is_that_of_torch(coupled):
-    """AdamW, and Adam with L2; a rate and a decay for each group of parameters of each run."""
-    generator = torch.Generator().manual_seed(0)
-    start = torch.randn(2, 7, generator=generator, dtype=torch.float64)
-    rates = torch.tensor([[[0.1, 0.003], [0.0, 0.5]], [[0.02, 0.3], [0.9, 0.1]]])  # [G, 2, R]
-    rates = rates.double()
-    state, running = RunState.new(start.clone()), torch.tensor([True, True])
-    ours = Optimizer(state, rates, coupled=coupled)
-    parts = [(1, slice(0, 3)), (0, slice(3, 7))]
-    kind = torch.optim.Adam if coupled else torch.optim.AdamW
-    leaves = [[start[i, part].clone().requires_grad_() for _, part in parts] for i in range(2)]
-    theirs = []
-    for i, mine in enumerate(leaves):
-        groups = []
-        for p, (number, _) in zip(mine, parts, strict=True):
-            lr, decay = rates[number, :, i].tolist()
-            groups.append({"params": [p], "lr": lr, "weight_decay": decay})
-        theirs.append(kind(groups))
-    stepped(ours, state, theirs, parts=parts, running=running)
-    expected = torch.stack([torch.cat(mine) for mine in leaves]).detach()
-    torch.testing.assert_close(state.parameters, expected, rtol=1e-12, atol=0)
-    before = state.parameters.clone()
-    ours.step([(0, torch.ones(2, 7, dtype=torch.float64))], torch.tensor([False, True]))
-    assert torch.equal(state.parameters[0], before[0])
-    assert not torch.equal(state.parameters[1], before[1])
-
-
-def test_runs_of_both_kinds_of_decay_take_their_steps_together():
-    generator = torch.Generator().manual_seed(0)
-    start = torch.randn(2, 5, generator=generator, dtype=torch.float64)
-    rates = torch.tensor([[[0.1, 0.02], [0.5, 0.9]]], dtype=torch.float64)  # [G, 2, R]
-    state, running = RunState.new(start.clone()), torch.tensor([True, True])
-    ours, theirs, leaves = Optimizer(state, rates, coupled=[False, True]), [], []
-    for i, kind in enumerate((torch.optim.AdamW, torch.optim.Adam)):
-        leaves.append([start[i].clone().requires_grad_()])
-        lr, decay = rates[0, :, i].tolist()
-        theirs.append(kind(leaves[i], lr=lr, weight_decay=decay))
-    stepped(ours, state, theirs, parts=[(0, slice(0, 5))], running=running)
-    expected = torch.stack([mine[0] for mine in leaves]).detach()
-    torch.testing.assert_close(state.parameters, expected, rtol=1e-12, atol=0)
-
-
-def test_a_parameter_is_of_the_group_with_the_longest_beginning_of_its_name():
-    groups = {"lin": {"lr": 0.5}, "lin_out": {"weight_decay": 0.25}}
-    model = replace(MODELS["gcn"], groups=groups)
-    runs = [spec(lr=0.1, weight_decay=0.01), spec(lr=0.2)]
-    names = ["norm.weight", "lin_in.weight", "lin_out.weight", "lin.bias"]
-    numbers, rates = parameter_groups(model, runs, names)
-    assert rates.shape == (3, 2, 2)
-    assert [rates[i].tolist() for i in numbers] == [
-        [[0.1, 0.2], [0.01, 0.0]],
-        [[0.5, 0.5], [0.01, 0.0]],
-        [[0.1, 0.2], [0.25, 0.25]],
-        [[0.5, 0.5], [0.01, 0.0]],
-    ]
-
-
-def shapes(model: torch.nn.Module) -> dict[str, torch.Size]:
-    return {name: p.shape for name, p in model.named_parameters()}
-
-
-def test_views_share_the_flat_parameters():
-    model = build("pd-gat", 3, 2, hidden_channels=8, depth=1, heads=2)
-    flat = flat_parameters([model, model])
-    parts = views(flat, shapes(model))
-    for name, p in model.named_parameters():
-        assert torch.equal(parts[name][1], p)
-    flat.zero_()
-    assert all(not part.any() for part in parts.values())
-
-
-@pytest.mark.parametrize("runs", [1, 3])
-@pytest.mark.parametrize("narrow", [None, torch.bfloat16])
-def test_leaves_follow_the_rows(runs, narrow):
-    models = [build("pd-gat", 3, 2, hidden_channels=72, depth=1, heads=2, seed=i) for i in range(3)]
-    model, rows = models[0], flat_parameters(models[:runs])
-    leaves = StackedParameters(rows, model, narrow=narrow, wide=model.wide)
-    assert list(leaves.by_name) == [name for name, _ in model.named_parameters()]
-    for scale in (1.0, 0.5):
-        rows *= scale
-        leaves.follow()
-        for name, part in views(rows, shapes(model)).items():
-            leaf = leaves.by_name[name]
-            wide = narrow is None or name.startswith(("lin_in", "norm_out", "lin_out"))
-            assert leaf.dtype == (torch.float32 if wide else torch.bfloat16)
-            assert torch.equal(leaf, part.to(leaf.dtype))
-            assert leaf.is_leaf
-            assert leaf.requires_grad
-            assert leaf.is_contiguous() == (runs == 1 or part[0].numel() <= SMALL)
-            assert leaf.storage_offset() % ALIGNED == 0
-    assert leaves.by_name["layers.0.block.lin.weight"].is_contiguous() == (runs == 1)  # is large
-
-
-@pytest.mark.parametrize("narrow", [None, torch.bfloat16])
-@pytest.mark.parametrize("name", ["pd-gat", "plain-gcn"])  # of two types, and of one
-def test_gradients_are_where_the_parameters_are(name, narrow):
-    models = [build(name, 3, 2, hidden_channels=8, depth=2, heads=2, seed=i) for i in range(3)]
-    rows = flat_parameters(models)
-    leaves = StackedParameters(rows, models[0], narrow=narrow, wide=models[0].wide)
-    found = leaves.side_by_side([leaf.detach() for leaf in leaves.by_name.values()])
-    wide, layers = torch.float32, narrow or torch.float32
-    types = [wide, layers, wide] if models[0].wide and narrow else [layers]
-    assert [part.dtype for _, part in found] == types
-    assert {group for group, _ in found} == {0}
-    flat = torch.cat([part.float() for _, part in found], dim=1)
-    expected = {n: leaf.float() for n, leaf in leaves.by_name.items()}
-    assert flat.shape == rows.shape
-    for part, value in views(flat, shapes(models[0])).items():
-        assert torch.equal(value, expected[part])
-    assert torch.equal(flat == 0, rows == 0)  # so are the gaps
-    grads = [leaf.detach() for leaf in leaves.by_name.values()]
-    apart = leaves.side_by_side(grads, [0, *[1] * (len(grads) - 1)])
-    assert [group for group, _ in apart][:2] == [0, 1]
-    assert torch.equal(torch.cat([part.float() for _, part in apart], dim=1), flat)
 
 
 class Launches(TorchDispatchMode):
