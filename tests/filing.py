@@ -13,6 +13,7 @@ import pytest
 
 from pdgnn import InputError
 from pdgnn.io import RawGraph, read_graph_file
+from pdgnn.io.nodes import read_nodes
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 HTML = b"<!DOCTYPE html>\n<html><body>404, not found</body></html>\n"
@@ -55,3 +56,17 @@ def npz(**arrays) -> bytes:
 
 def graphml(graph: nx.Graph) -> bytes:
     return "\n".join(nx.generate_graphml(graph)).encode()
+
+
+def write(**files: str | bytes) -> None:
+    """Write files whose names have an underscore in place of the dot."""
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        Path(name.replace("__", ".")).write_bytes(data)
+
+
+def refused_nodes(message: str, *words, **options) -> None:
+    """Reading the nodes of these files is an error of one line."""
+    with pytest.raises(InputError, match=message) as caught:
+        read_nodes(*words, **options)
+    assert "\n" not in str(caught.value)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from filing import graphml, npz, parquet
+from filing import graphml, parquet, refused_nodes, write
 from pdgnn import InputError
 from pdgnn.io.nodes import NodeTable, read_nodes
 
@@ -28,22 +28,9 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def write(**files: str | bytes) -> None:
-    """Write files whose names have an underscore in place of the dot."""
-    for name, content in files.items():
-        data = content.encode() if isinstance(content, str) else content
-        Path(name.replace("__", ".")).write_bytes(data)
-
-
 def read(nodes: str | bytes = NODES, edges: str | bytes = EDGES, **options) -> NodeTable:
     write(nodes__csv=nodes, edges__csv=edges)
     return read_nodes("edges.csv", "nodes.csv", **{"label": "role"} | options)
-
-
-def refused(message: str, *words, **options) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        read_nodes(*words, **options)
-    assert "\n" not in str(caught.value)
 
 
 def refused_tables(message: str, nodes=NODES, edges=EDGES, **options) -> None:
@@ -100,20 +87,20 @@ def test_a_folder_holds_both_tables(tmp_path):
     check_example(read_nodes(tmp_path, label="role"))
     check_example(read_nodes(".", label="role"))
     Path("nodes.csv").rename("Nodes.TSV")
-    refused("no tab", ".", label="role")
+    refused_nodes("no tab", ".", label="role")
 
 
 def test_a_folder_that_is_not_clear_or_climbs_is_refused(tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
-    refused("inner: there is no edges.csv in it", inner)
+    refused_nodes("inner: there is no edges.csv in it", inner)
     (inner / "edges.csv").write_text(EDGES)
-    refused("there is no nodes.csv", inner)
+    refused_nodes("there is no nodes.csv", inner)
     write(outside__csv=NODES)
     (inner / "nodes.csv").symlink_to("../outside.csv")
-    refused("inner: nodes.csv is a link out of the folder", inner, label="role")
+    refused_nodes("inner: nodes.csv is a link out of the folder", inner, label="role")
     (inner / "nodes.tsv").symlink_to("/etc/hostname")
-    refused("it holds 'nodes.csv', 'nodes.tsv'; keep one", inner)
+    refused_nodes("it holds 'nodes.csv', 'nodes.tsv'; keep one", inner)
     for name in ("nodes.csv", "nodes.tsv"):
         (inner / name).unlink()
     (inner / "real.csv").write_text(NODES)
@@ -291,11 +278,13 @@ def test_columns_are_dropped_and_dates_and_lists_refused_by_name():
     dates = pa.array([0, 1, 2, 3], pa.timestamp("ms"))
     columns = {"id": [0, 1, 2, 3], "label": [0, 0, 1, 1], "when": dates, "list": [[1]] * 4}
     write(edges__csv="0,1\n", n__parquet=parquet(**columns))
-    refused(r"n.parquet: column 'when' holds timestamp\[ms\], .*--drop", "edges.csv", "n.parquet")
-    refused("column 'list' holds list", "edges.csv", "n.parquet", drop="when")
+    refused_nodes(
+        r"n.parquet: column 'when' holds timestamp\[ms\], .*--drop", "edges.csv", "n.parquet"
+    )
+    refused_nodes("column 'list' holds list", "edges.csv", "n.parquet", drop="when")
     assert read_nodes("edges.csv", "n.parquet", drop=["when", "list"]).features is None
     write(n__parquet=parquet(id=[0, 1, 2, 3], label=dates))
-    refused("column 'label' holds timestamp", "edges.csv", "n.parquet")
+    refused_nodes("column 'label' holds timestamp", "edges.csv", "n.parquet")
 
 
 def test_a_fitted_model_needs_no_labels_and_no_dropped_columns():
@@ -315,59 +304,22 @@ def test_missing_numbers_are_null_and_codes_stay_text():
     }
 
 
-def archive(**changes) -> bytes:
-    masks = np.array([[1, 0, 0, 0], [0, 1, 0, 0]], dtype=bool)
-    arrays = {
-        "edges": np.array([[0, 1], [1, 2]]),
-        "node_features": np.eye(4, 3),
-        "node_labels": np.array([5, 7, 5, 7]),
-        "train_masks": ~(masks | masks[:, ::-1]),
-        "val_masks": masks,
-        "test_masks": masks[:, ::-1],
-    }
-    return npz(**{k: v for k, v in (arrays | changes).items() if v is not None})
-
-
-def test_the_benchmarks_archives():
-    write(a__npz=archive(node_labels=np.array([5, 5, -1, 7])))
-    table = read_nodes("a.npz", split=1)
-    assert table.labels.tolist() == [5, 5, None, 7]
-    assert table.split.tolist() == [0, 1, 2, 0]
-    assert table.ids.tolist() == [0, 1, 2, 3]
-    assert table.features.shape == (4, 3)
-    write(a__npz=archive(node_ids=np.array(["a", "b", "c", "d"])))
-    assert read_nodes("a.npz").ids.tolist() == ["a", "b", "c", "d"]
-    assert read_nodes("a.npz").ids.dtype == object
-    write(a__npz=archive(node_ids=np.array(["a", "b", "c", "a"])))
-    refused("a.npz: 1 id occurs more than once: 'a'", "a.npz")
-    write(a__npz=archive(node_ids=np.array([30, 10, 20, 2**62])))
-    assert read_nodes("a.npz").ids.tolist() == [30, 10, 20, 2**62]
-    refused("there is no split 2; splits are 0 to 1", "a.npz", split=2)
-    refused("split must be a whole number", "a.npz", split=-1)
-    refused("id and drop .* are for tables", "a.npz", drop=["x"])
-    refused("leave label= ", "a.npz", label="x")
-    write(a__npz=archive(val_masks=np.ones((2, 4), dtype=bool)))
-    refused("a.npz: the parts of split 0 overlap: 3 nodes .* such as 1, 2, 3", "a.npz")
-    write(a__npz=archive(node_labels=None))
-    refused("a.npz: there are no labels in it; add node_labels", "a.npz")
-    write(a__npz=archive(edges=np.zeros((0, 2), dtype=int)))
-    refused("a.npz: there are no edges in it", "a.npz")
-
-
 def test_a_dataset_by_its_name(tmp_path):
     table = read_nodes("minesweeper-generated:size=6,seed=1", split=2)
     assert (table.num_nodes, table.features.shape[1]) == (36, 7)
     assert set(table.split.tolist()) == {0, 1, 2}
-    refused("neither a file nor a dataset", "minesweepr")
+    refused_nodes("neither a file nor a dataset", "minesweepr")
 
 
 def test_edges_alone_are_not_enough():
     read()
-    refused("edges.csv: these are edges alone; name the node table too", "edges.csv")
-    refused("gone.csv: there is no such file", "edges.csv", "gone.csv")
-    refused("gone.csv: there is no such file", "gone.csv", "nodes.csv", label="role")
-    refused("a.docx: files of this kind are not read", "edges.csv", "a.docx", **_made("a.docx"))
-    refused("gone.graphml: there is no such file", "gone.graphml")
+    refused_nodes("edges.csv: these are edges alone; name the node table too", "edges.csv")
+    refused_nodes("gone.csv: there is no such file", "edges.csv", "gone.csv")
+    refused_nodes("gone.csv: there is no such file", "gone.csv", "nodes.csv", label="role")
+    refused_nodes(
+        "a.docx: files of this kind are not read", "edges.csv", "a.docx", **_made("a.docx")
+    )
+    refused_nodes("gone.graphml: there is no such file", "gone.graphml")
 
 
 def _made(name: str) -> dict:
@@ -375,52 +327,16 @@ def _made(name: str) -> dict:
     return {}
 
 
-HEAD = '<graphml><key id="d0" for="node" attr.name="role"/><key id="d1" attr.name="size"/>'
-GRAPHML = (
-    f'{HEAD}<graph><node id="a"><data key="d0">x</data></node><node id="b"><data key="d0">x</data>'
-    '<data key="d1">2</data></node><node id="c"><data key="d0">y</data></node>'
-    '<node id="d"><data key="d0">y</data></node><edge source="a" target="b"/></graph></graphml>'
-)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('<edge source="a" target="b"/>', "", "there are no edges"),
-        ("<graph>", '<graph><key id="z" for="node"/>', "a key of nodes below the graph"),
-        ('key="d1">2', 'key="d7">2', "a value whose key 'd7' is not declared"),
-        ('key="d1">2', 'key="d0">2', "a second value of 'role' of one node"),
-        ('attr.name="size"', 'attr.name="role"', "two attributes of nodes are called 'role'"),
-        ('attr.name="role"', 'attr.name="part"', "there is no column 'role'; columns are 'part'"),
-    ],
-)
-def test_bad_attributes_in_graphml(old, new, message):
-    assert old in GRAPHML
-    write(g__graphml=GRAPHML.replace(old, new))
-    refused(message, "g.graphml", label="role")
-
-
-def test_graphml_attributes_and_their_defaults():
-    write(g__graphml=GRAPHML)
-    table = read_nodes("g.graphml", label="role")
-    assert table.features.to_pydict() == {"size": [None, 2.0, None, None]}
-    default = '<key id="d1" attr.name="size"><default>7</default></key>'
-    write(g__graphml=GRAPHML.replace('<key id="d1" attr.name="size"/>', default))
-    assert read_nodes("g.graphml", label="role").features["size"].to_pylist() == [7, 2, 7, 7]
-    refused("the ids are not a column here", "g.graphml", label="role", id="size")
-    refused("g.graphml: it holds more than", "g.graphml", label="role", max_bytes=1000)
-
-
 def test_large_tables_are_refused_before_they_are_held():
     bomb = gzip.compress(b"id,role\n" + b"a,b\n" * 500_000)
     write(**{"n__csv__gz": bomb, "edges__csv": EDGES})
-    refused("n.csv.gz: it holds more than 0.001 GB", "edges.csv", "n.csv.gz", max_bytes=10**6)
+    refused_nodes("n.csv.gz: it holds more than 0.001 GB", "edges.csv", "n.csv.gz", max_bytes=10**6)
     buffer = io.BytesIO()
     columns = {"id": pa.array(range(1000)), "t": pa.array(["x" * 10_000] * 1000)}
     pq.write_table(pa.table(columns), buffer)
     assert len(buffer.getvalue()) < 50_000
     write(n__parquet=buffer.getvalue())
-    refused("n.parquet: it holds more than", "edges.csv", "n.parquet", max_bytes=10**6)
+    refused_nodes("n.parquet: it holds more than", "edges.csv", "n.parquet", max_bytes=10**6)
 
 
 @given(
