@@ -73,17 +73,12 @@ def chebyshev(
     return solve
 
 
-def _laplacian(adjacency: sp.csr_array, shift: float = 0.0) -> sp.csr_array:
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    return sp.csr_array(sp.diags_array((1.0 + shift) * degree) - adjacency)
-
-
 def _factors(adjacency: sp.csr_array) -> Any:
     """SuperLU's factors of L with the node of largest degree grounded.
 
     Doubling one diagonal entry grounds its node: a right-hand side that sums to 0 leaves it at 0.
     """
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    degree = adjacency.sum(axis=1)
     degree[degree.argmax()] *= 2.0
     return _splu(sp.diags_array(degree) - adjacency)
 
@@ -103,11 +98,7 @@ def _splu(matrix: sp.sparray) -> Any:
 def lu(adjacency: sp.csr_array) -> Preconditioner:
     """The exact inverse of L with one node grounded, by a sparse LU factorization."""
     factors = _factors(adjacency)
-
-    def solve(y: Tensor) -> Tensor:
-        return torch.from_numpy(factors.solve(y.numpy()))
-
-    return solve
+    return lambda y: torch.from_numpy(factors.solve(y.numpy()))
 
 
 def inverse_near(problem: ComponentProblem, value: float) -> tuple[Preconditioner, int]:
@@ -218,9 +209,10 @@ def _fixed_global_seed() -> Iterator[None]:
 def _hierarchy(adjacency: sp.csr_array) -> Any:
     import pyamg
 
+    # a slight shift: L itself is singular, which the coarsest solve must not meet
+    shifted = sp.diags_array((1.0 + 1e-8) * adjacency.sum(axis=1)) - adjacency
     hierarchy = pyamg.smoothed_aggregation_solver(
-        # a slight shift: L itself is singular, which the coarsest solve must not meet
-        sp.csr_matrix(_laplacian(adjacency, shift=1e-8)),
+        sp.csr_matrix(shifted),
         smooth="jacobi" if even_degrees(adjacency) else None,
         improve_candidates=None,
         max_coarse=400,
