@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.solvers.canonical import aim_of, same_eigenvalue_tolerance
+from pdgnn.solvers.canonical import aim_of, clusters
 from pdgnn.solvers.lanczos import empty_rows
 
 __all__ = ["Basis", "Pairs", "State", "assess", "davidson"]
@@ -134,9 +134,8 @@ def assess(
     """
     theta, r = values.tolist(), norms.tolist()
     pairs = len(theta)
-    end = wanted
-    while end < pairs and theta[end] - theta[end - 1] <= _same_tolerance(theta[end], norm):
-        end += 1
+    label = clusters(values.numpy(), norm)
+    end = int((label <= label[wanted - 1]).sum())
     if end == pairs:
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
         return State(end, False, False, worst_first)
@@ -155,7 +154,7 @@ def assess(
     unfinished = []  # worst first
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
-        inside = _nearest_other(theta[: end + 1], i, norm)
+        inside = min(abs(theta[j] - theta[i]) for j in range(end + 1) if label[j] != label[i])
         aim = aim_of(outside, norm, tol, floor=0.0)
         if r[i] > max(floor * norm, min(aim, (aim * inside) ** 0.5)):
             unfinished.append(i)
@@ -163,17 +162,6 @@ def assess(
     if not separated:  # all guards together: each may hold another copy
         unfinished = [*guards, *unfinished]
     return State(end, separated, accurate, unfinished or list(range(end + 1)))
-
-
-def _same_tolerance(value: float, norm: float) -> float:
-    return float(same_eigenvalue_tolerance(value, norm))
-
-
-def _nearest_other(theta: list[float], i: int, norm: float) -> float:
-    """The distance from theta[i] to the nearest eigenvalue that is not a copy of it."""
-    away = [abs(t - theta[i]) for t in theta]
-    same = _same_tolerance(theta[i], norm)
-    return min(a for a in away if a > same)
 
 
 class _Progress:
