@@ -122,8 +122,8 @@ def _copies(
 ) -> Tensor | None:
     """All eigenvectors ``[n, m]`` at an eigenvalue beside those found; None where too many.
 
-    By inverse iteration on a block of random vectors: next to the eigenvalue two steps are enough.
-    Where the block holds something else besides, there is nothing more at that eigenvalue.
+    By inverse iteration on a block of random vectors, a few more than the factorization counts:
+    next to the eigenvalue two steps are enough.
     """
     try:
         inverse, below = inverse_near(problem, (1.0 + NEAR) * value)
@@ -131,21 +131,15 @@ def _copies(
         return None
     lower = int((found.values < (1.0 + NEAR) * value).sum())
     known = found.vectors[:, _is_near(found.values, value)]  # others die out without help
-    width, more = max(below - 1 - lower, 0) + 4, known[:, :0]
-    most = max(64, min(problem.n // 16, MOST_ENTRIES // problem.n))
-    while more.shape[1] + width <= most:
-        beside = torch.cat([known, more], dim=1)  # [n, j]
-        block = torch.randn(width, problem.n, dtype=torch.float64, generator=generator).T
-        for _ in range(2):
-            block = inverse(block)
-            block = torch.linalg.qr(block - beside @ (beside.T @ block))[0]
-        values, u, _ = rayleigh_ritz(problem, block)
-        here = _is_near(values, value)
-        more = torch.cat([more, u[:, here]], dim=1)
-        if not here.all():
-            return more
-        width *= 2
-    return None
+    width = max(below - 1 - lower, 0) + 4
+    if width > max(64, min(problem.n // 16, MOST_ENTRIES // problem.n)):
+        return None
+    block = torch.randn(width, problem.n, dtype=torch.float64, generator=generator).T
+    for _ in range(2):
+        block = inverse(block)
+        block = torch.linalg.qr(block - known @ (known.T @ block))[0]
+    values, u, _ = rayleigh_ritz(problem, block)
+    return u[:, _is_near(values, value)]
 
 
 def _is_near(values: Tensor, value: float) -> Tensor:

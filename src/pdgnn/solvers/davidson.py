@@ -251,8 +251,6 @@ class Basis:
         A direction already in the space is replaced by a random one, so that the basis grows.
         `work` are the Ritz pairs that the directions improve.
         """
-        if directions.shape[0] == 0:
-            return
         if self.size + directions.shape[0] > self._av.shape[0]:
             self._restart(keep)
             self._reserve(self.size + 2 * directions.shape[0])
