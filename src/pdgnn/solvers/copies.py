@@ -16,7 +16,7 @@ from pdgnn.solvers.look import MOST_ENTRIES, room
 from pdgnn.solvers.preconditioners import inverse_near
 from pdgnn.solvers.problem import ComponentProblem
 
-__all__ = ["ROUGH", "SHARPEST", "is_whole", "with_copies", "with_guard"]
+__all__ = ["ROUGH", "SHARPEST", "is_whole", "with_copies"]
 
 Guard = tuple[Tensor, Tensor, Tensor]
 """Values, vectors and residuals of the pairs next to those wanted."""
@@ -64,7 +64,7 @@ def with_copies(
     """
     wanted = found.complete
     if by_shifts and guard is not None and is_whole(problem, found, guard, start):
-        return with_guard(problem, found, guard, tol)
+        return _with_guard(problem, found, guard, tol)
     for turn in range(MOST_SHIFTS if by_shifts else MOST_TURNS):
         u = found.vectors
         repeats = by_shifts and (turn > 0 or _most_copies(found, problem.norm) >= MANY)
@@ -74,7 +74,7 @@ def with_copies(
         guarded, copy = _searched(search, edge, tol, sharp=repeats, alone=guard is None)
         if guarded:
             beside = guard or rayleigh_ritz(problem, search.vectors(search.top()[1]))
-            return with_guard(problem, found, beside, tol)
+            return _with_guard(problem, found, beside, tol)
         guard = None
         if not copy:
             break
@@ -181,7 +181,7 @@ def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: in
     )
 
 
-def with_guard(problem: ComponentProblem, found: Pairs, guard: Guard, tol: float) -> Pairs:
+def _with_guard(problem: ComponentProblem, found: Pairs, guard: Guard, tol: float) -> Pairs:
     """The pairs found and the one above them: its value, vector and residual."""
     guards, rough, norms = guard
     gap = float(guards[0] - found.values[-1])
