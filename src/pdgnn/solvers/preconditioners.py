@@ -6,8 +6,7 @@ a multiple of the constant vector, which the eigensolver projects out. None depe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -173,9 +172,7 @@ def multigrid(adjacency: sp.csr_array) -> Preconditioner:
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    with _fixed_global_seed():
-        hierarchy = _hierarchy(adjacency)
-    levels = hierarchy.levels
+    levels = _levels(adjacency)
     coarsest = cho_factor(levels[-1].A.toarray())
 
     def cycle(depth: int, b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -195,32 +192,27 @@ def multigrid(adjacency: sp.csr_array) -> Preconditioner:
     return solve
 
 
-@contextmanager
-def _fixed_global_seed() -> Iterator[None]:
-    """pyamg draws from NumPy's global generator; here that neither varies nor leaves a trace."""
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(0)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
-
-
-def _hierarchy(adjacency: sp.csr_array) -> Any:
+def _levels(adjacency: sp.csr_array) -> Any:
     import pyamg
 
     # a slight shift: L itself is singular, which the coarsest solve must not meet
     shifted = sp.diags_array((1.0 + 1e-8) * adjacency.sum(axis=1)) - adjacency
-    hierarchy = pyamg.smoothed_aggregation_solver(
-        sp.csr_matrix(shifted),
-        smooth="jacobi" if even_degrees(adjacency) else None,
-        improve_candidates=None,
-        max_coarse=400,
-        presmoother=("gauss_seidel", {"sweep": "forward"}),
-        postsmoother=("gauss_seidel", {"sweep": "backward"}),
-    )
-    for level in hierarchy.levels:  # pyamg makes 1 x 1 blocks, which are slower to pass over
+    # pyamg draws from NumPy's global generator; here that neither varies nor leaves a trace
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        levels = pyamg.smoothed_aggregation_solver(
+            sp.csr_matrix(shifted),
+            smooth="jacobi" if even_degrees(adjacency) else None,
+            improve_candidates=None,
+            max_coarse=400,
+            presmoother=("gauss_seidel", {"sweep": "forward"}),
+            postsmoother=("gauss_seidel", {"sweep": "backward"}),
+        ).levels
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+    for level in levels:  # pyamg makes 1 x 1 blocks, which are slower to pass over
         level.A = level.A.tocsr()
         if hasattr(level, "P"):
             level.P, level.R = level.P.tocsr(), level.R.tocsr()
-    return hierarchy
+    return levels
