@@ -9,7 +9,7 @@ those asked for measure the gap. The same code runs on the CPU and on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,20 +17,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.solvers.canonical import aim_of, clusters
-from pdgnn.solvers.lanczos import empty_rows
+from pdgnn.solvers.canonical import EPS, aim_of, clusters
+from pdgnn.solvers.lanczos import Product, empty_rows
 
 __all__ = ["Basis", "Pairs", "State", "assess", "davidson"]
 
-EPS = torch.finfo(torch.float64).eps
 GUARD_RESOLUTION = 1e-3
 """Residual of the guard pair, relative to the gap below it, at which it counts as distinct: a
 missing copy of the eigenvalue below has then at most this share of the guard, as few random
 vectors do."""
 ONCE_IS_ENOUGH = 0.1
 """Share of its length that a vector must keep for one pass of orthogonalization to suffice."""
-
-Operator = Callable[[Tensor], Tensor]
 
 
 @dataclass
@@ -47,8 +44,8 @@ class Pairs:
 
 
 def davidson(
-    apply: Operator,
-    precondition: Operator | None,
+    apply: Product,
+    precondition: Product | None,
     start: Tensor,
     trivial: Tensor,
     *,
@@ -189,7 +186,7 @@ class Basis:
 
     def __init__(
         self,
-        apply: Operator,
+        apply: Product,
         trivial: Tensor,
         start: Tensor,
         capacity: int,
@@ -277,8 +274,7 @@ class Basis:
     def _restart(self, keep: int) -> None:
         """Keep the lowest Ritz vectors and the previous ones (the CG-like memory of LOBPCG)."""
         keep = min(keep, self.size)
-        old = torch.zeros(self.size, self._previous.shape[1], dtype=torch.float64)
-        old[: self._previous.shape[0]] = self._previous
+        old = torch.nn.functional.pad(self._previous, (0, 0, 0, self.size - len(self._previous)))
         low = self._q[:, :keep]
         old -= low @ (low.T @ old)
         w, u = torch.linalg.eigh(old.T @ old)
