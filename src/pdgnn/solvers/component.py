@@ -286,6 +286,7 @@ class ComponentSolver:
     def _iterate(self, problem: ComponentProblem, found: Tensor) -> Pairs:
         """Our own iteration, from the vectors found so far ``[n, s]`` and random ones."""
         inverse, root, pairs = self._inverse(), problem.root_m, self._k + self._guards
+        steps = (GPU_STEPS if self._on_gpu else LANCZOS_STEPS) + 20 * self._k
         # drawn on the CPU: the same on any device
         drawn = torch.randn(pairs, self._n, dtype=torch.float64, generator=self._generator).T
         start = torch.cat([found.cpu(), drawn], dim=1).to(problem.trivial.device)
@@ -296,7 +297,7 @@ class ComponentSolver:
             problem.trivial,
             wanted=self._k,
             norm=problem.norm,
-            max_iterations=self._steps(),
+            max_iterations=steps if self._may_switch else MOST_STEPS,
             **_plan(self._solver, pairs, start.shape[1]),
             generator=self._generator,
             guards=self._guards,
@@ -308,11 +309,6 @@ class ComponentSolver:
     def _guards(self) -> int:
         """Pairs beyond those wanted: a second one sees a double λ, where it costs little."""
         return max(1 if self._solver == "amg" else 2, self._sweep_guards)
-
-    def _steps(self) -> int:
-        if not self._may_switch:
-            return MOST_STEPS
-        return (GPU_STEPS if self._on_gpu else LANCZOS_STEPS) + 20 * self._k
 
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
         """Keep the vectors of the first γ, or of one at which more copies were found."""

@@ -65,9 +65,10 @@ def with_copies(
     wanted = found.complete
     if by_shifts and guard is not None and is_whole(problem, found, guard, start):
         return _with_guard(problem, found, guard, tol)
-    for turn in range(MOST_SHIFTS if by_shifts else MOST_TURNS):
+    copies = np.bincount(clusters(found.values.numpy(), problem.norm))  # of each eigenvalue found
+    repeats = by_shifts and bool(copies.max() >= MANY)
+    for _ in range(MOST_SHIFTS if by_shifts else MOST_TURNS):
         u = found.vectors
-        repeats = by_shifts and (turn > 0 or _most_copies(found, problem.norm) >= MANY)
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
         search = Lanczos(operator, known, start, room(problem.n), keep=guard is None)
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
@@ -88,7 +89,7 @@ def with_copies(
             more = search.vectors(q)
         if more is None or not more.shape[1]:
             break
-        found = _completed(problem, found, more, wanted)
+        found, repeats = _completed(problem, found, more, wanted), by_shifts
         start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
     return found
 
@@ -111,10 +112,6 @@ def is_whole(problem: ComponentProblem, found: Pairs, guard: Guard, v: Tensor) -
     away = torch.linalg.vector_norm(problem.apply(w) - middle * w - v[:, None])
     near = float(away / torch.linalg.vector_norm(w)) <= COUNTED * (middle - low)
     return near and below == found.complete + 1
-
-
-def _most_copies(found: Pairs, norm: float) -> int:
-    return int(np.bincount(clusters(found.values.numpy(), norm)).max())
 
 
 def _copies(
