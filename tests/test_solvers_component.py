@@ -147,7 +147,7 @@ def test_lu_does_not_work_on_the_device_that_looked_ahead():
     ring = Graph.from_networkx(nx.circular_ladder_graph(n // 2)).adjacency()
     solver = ComponentSolver(ring, k=1, device=torch.device("cpu"))
     assert solver._look.process.size > 0
-    assert solver._shared().device is None
+    assert solver._component.device is None
     assert solver.solve(1.0).solver == "lu"
 
 

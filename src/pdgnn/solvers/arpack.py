@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pdgnn.solvers.canonical import aim_of
-from pdgnn.solvers.copies import ROUGH, SHARPEST, with_copies, with_guard
+from pdgnn.solvers.copies import ROUGH, SHARPEST, with_copies
 from pdgnn.solvers.davidson import Pairs
 from pdgnn.solvers.eigsh import CountedOperator, eigsh_vectors, rayleigh_ritz
 from pdgnn.solvers.lanczos import Lanczos, Product, without
@@ -72,32 +72,9 @@ def arpack(
     steps = way.used + way.degree * counted.steps
     found = Pairs(values[:k], u[:, :k], residuals[:k], k, steps, separated=False, converged=False)
     guard = (values[k:], u[:, k:], residuals[k:]) if len(values) > k else None
-    pairs = with_copies(
+    return with_copies(
         problem, way.operator, found, guard, other, generator, tol, counted.most, inverted
     )
-    if pairs.separated and not pairs.converged and pairs.complete == k:
-        return _sharpened(problem, pairs, counted, k, tol, way.sharper)
-    return pairs
-
-
-def _sharpened(
-    problem: ComponentProblem,
-    pairs: Pairs,
-    counted: CountedOperator,
-    k: int,
-    tol: float,
-    sharper: float,
-) -> Pairs:
-    """The pairs, as sharp as their gap asks for."""
-    aim = aim_of(float(pairs.values[k] - pairs.values[k - 1]), problem.norm, tol)
-    sharper *= 0.3 * aim / float(pairs.residuals[:k].max())
-    vectors = eigsh_vectors(counted, k, pairs.vectors[:, :k].sum(dim=1), max(sharper * tol, 1e-14))
-    if vectors is None:
-        return pairs
-    values, u, residuals = rayleigh_ritz(problem, vectors)
-    guard = pairs.values[k:], pairs.vectors[:, k:], pairs.residuals[k:]
-    found = replace(pairs, values=values, vectors=u, residuals=residuals)
-    return with_guard(problem, found, guard, tol)
 
 
 @dataclass(frozen=True)

@@ -107,9 +107,11 @@ class ComponentSolver:
         tol: float | None = None,
         gammas: Sequence[float] = (),
     ) -> None:
-        self._k, self._device = k, device
+        self._k = k
+        self._on_gpu = device is not None and device.type != "cpu"
         self._order = Order(None if self._on_gpu else quick_order(adjacency))
         self._adjacency = self._order.matrix(adjacency)
+        self._component = Component(self._adjacency, device=device if self._on_gpu else None)
         self._tol = RESIDUAL_TOLERANCE if tol is None else tol
         self._n = adjacency.shape[0]
         self._ahead = set(gammas)  # γ that will be asked for
@@ -119,24 +121,21 @@ class ComponentSolver:
         # same vector drawn again shows another process nothing more.
         self._generator = torch.Generator().manual_seed(seed)
         self._preconditioner: Preconditioner | None = None
-        self._component: Component | None = None
         self._known: Tensor | None = None  # [n, s], y to start the other γ from
         self._sweep_guards = 0  # pairs beyond k in the basis that other γ share
-        self._next_solver: str | None = None  # where the first choice gives up
+        self._may_switch = False  # to multigrid, where Lanczos gives up
         if solver == "auto":
             with self._threads():
                 self._choose()
-        if self._solver in ("lu", "amg"):  # both work on the CPU, whatever looked ahead
-            self._device, self._component = None, None
-        self._guards = self._least_guards()
+        if self._solver in ("lu", "amg"):
+            self._leave_gpu()
 
     def _choose(self) -> None:
         if self._n <= max(DENSE_NODES, 5 * self._k):
             self._solver = "dense"
             return
         self._solver = "lu" if self._suits_lu() else "lanczos"
-        if self._solver == "lanczos" and find_spec("pyamg") is not None:
-            self._next_solver = "amg"
+        self._may_switch = self._solver == "lanczos" and find_spec("pyamg") is not None
 
     def _suits_lu(self) -> bool:
         a, n = self._adjacency, self._n
@@ -178,7 +177,8 @@ class ComponentSolver:
             self._sweep(self._known)
         self._ahead.discard(gamma)
         if gamma in self._swept:
-            return self._finish(self._problem(gamma), self._swept.pop(gamma))
+            problem = ComponentProblem(self._component, gamma)
+            return self._finish(problem, self._swept.pop(gamma))
         problem, pairs = self._alone(gamma)
         if not pairs.separated and self._n <= DENSE_RESCUE_NODES:
             return dense_pairs(self._adjacency.toarray()[None], gamma, k=self._k)
@@ -192,22 +192,24 @@ class ComponentSolver:
         return bool(self._ahead) and self._k < SWEPT_PAIRS
 
     def _alone(self, gamma: float) -> tuple[ComponentProblem, Pairs]:
-        """The pairs at this γ by the solver chosen, or by the next where that gives up."""
-        problem = self._problem(gamma)
-        start = problem.trivial[:, None][:, :0]
+        """The pairs at this γ by the solver chosen, or by multigrid where that gives up."""
+        problem = ComponentProblem(self._component, gamma)
+        found = problem.trivial[:, None][:, :0]
         if self._suits_arpack(problem):
             pairs = self._arpack(problem)
             if pairs.converged:
                 return problem, pairs
-            start = pairs.vectors
+            found = pairs.vectors
         limit = self._limit()
-        if self._next_solver is not None and self._look.products(self._k, limit) > limit:
-            problem = self._switch(gamma)
-        pairs = self._iterate(problem, start)
-        if not pairs.converged and self._next_solver is not None:
-            problem = self._switch(gamma)
-            pairs = self._iterate(problem, pairs.vectors.cpu())
-        return problem, pairs
+        if not self._may_switch or self._look.products(self._k, limit) <= limit:
+            pairs = self._iterate(problem, found)
+            if pairs.converged or not self._may_switch:
+                return problem, pairs
+            found = pairs.vectors
+        self._solver, self._may_switch, self._preconditioner = "amg", False, None
+        self._leave_gpu()
+        problem = ComponentProblem(self._component, gamma)
+        return problem, self._iterate(problem, found)
 
     def _sweep(self, known: Tensor) -> None:
         """Solve at all γ that will be asked for; some may be left out."""
@@ -215,7 +217,7 @@ class ComponentSolver:
         # many vectors at a time: a longer polynomial is worth it
         inverse = self._polynomial(times=2) if self._solver == "lanczos" else self._inverse()
         self._swept |= sweep(
-            self._shared(),
+            self._component,
             inverse,
             known,
             self._ahead - self._swept.keys(),
@@ -225,21 +227,10 @@ class ComponentSolver:
             tol=max(self._tol, TIGHTEST),
         )
 
-    def _switch(self, gamma: float) -> ComponentProblem:
-        """Go over to the next solver, which works on the CPU."""
-        self._solver, self._next_solver = str(self._next_solver), None
-        self._preconditioner, self._component, self._device = None, None, None
-        self._guards = self._least_guards()
-        return self._problem(gamma)
-
-    def _problem(self, gamma: float) -> ComponentProblem:
-        return ComponentProblem(self._shared(), gamma)
-
-    def _shared(self) -> Component:
-        """What all γ have in common."""
-        if self._component is None:
-            self._component = Component(self._adjacency, device=self._device)
-        return self._component
+    def _leave_gpu(self) -> None:
+        """LU and multigrid work on the CPU, whatever looked ahead."""
+        if self._on_gpu:
+            self._on_gpu, self._component = False, Component(self._adjacency)
 
     def _suits_arpack(self, problem: ComponentProblem) -> bool:
         """On the CPU, with LU where several pairs are wanted, without where D / M is even.
@@ -260,8 +251,8 @@ class ComponentSolver:
             k=self._k,
             tol=max(self._tol, TIGHTEST),
             generator=self._generator,
-            most=MOST_STEPS if self._next_solver is None else 4 * limit,
-            limit=np.inf if self._next_solver is None else limit,
+            most=4 * limit if self._may_switch else MOST_STEPS,
+            limit=limit if self._may_switch else np.inf,
             look=self._look if problem.gamma == 1.0 and self._solver == "lanczos" else None,
             beside=BESIDE if self._sweeps else 1,
         )
@@ -269,7 +260,7 @@ class ComponentSolver:
     @cached_property
     def _look(self) -> Look:
         """At D⁻¹L, whatever γ is asked for."""
-        problem = self._problem(1.0)
+        problem = ComponentProblem(self._component, 1.0)
         start = torch.randn(self._n, dtype=torch.float64, generator=self._generator)
         return looked_at(problem, self._k, start.to(problem.trivial.device))
 
@@ -278,21 +269,27 @@ class ComponentSolver:
         few = (GPU_STEPS if self._on_gpu else ARPACK_STEPS) + ARPACK_STEPS_EACH * self._k
         return few if self._on_gpu or even_degrees(self._adjacency) else HUBS * few
 
-    @property
-    def _on_gpu(self) -> bool:
-        return self._device is not None and self._device.type != "cpu"
-
     def _inverse(self) -> Preconditioner:
         if self._preconditioner is None:
-            self._preconditioner = self._build_preconditioner()
+            if self._solver == "lu":
+                self._preconditioner = lu(self._adjacency)
+            elif self._solver == "amg":
+                self._preconditioner = multigrid(self._adjacency)
+            else:
+                self._preconditioner = self._polynomial()
         return self._preconditioner
+
+    def _polynomial(self, times: int = 1) -> Preconditioner:
+        low = self._look.low(self._k)
+        return chebyshev(self._component, low, times=times, dtype=torch.float32)
 
     def _iterate(self, problem: ComponentProblem, found: Tensor) -> Pairs:
         """Our own iteration, from the vectors found so far ``[n, s]`` and random ones."""
         inverse, root, pairs = self._inverse(), problem.root_m, self._k + self._guards
+        steps = (GPU_STEPS if self._on_gpu else LANCZOS_STEPS) + 20 * self._k
         # drawn on the CPU: the same on any device
         drawn = torch.randn(pairs, self._n, dtype=torch.float64, generator=self._generator).T
-        start = torch.cat([found, drawn.to(found.device)], dim=1)
+        start = torch.cat([found.cpu(), drawn], dim=1).to(problem.trivial.device)
         return davidson(
             problem.apply,
             lambda r: root * inverse(root * r),
@@ -300,7 +297,7 @@ class ComponentSolver:
             problem.trivial,
             wanted=self._k,
             norm=problem.norm,
-            max_iterations=self._steps(),
+            max_iterations=steps if self._may_switch else MOST_STEPS,
             **_plan(self._solver, pairs, start.shape[1]),
             generator=self._generator,
             guards=self._guards,
@@ -308,32 +305,16 @@ class ComponentSolver:
             tol=max(self._tol, TIGHTEST),
         )
 
-    def _least_guards(self) -> int:
+    @property
+    def _guards(self) -> int:
         """Pairs beyond those wanted: a second one sees a double λ, where it costs little."""
-        return 1 if self._solver == "amg" else 2
-
-    def _steps(self) -> int:
-        if self._next_solver is None:
-            return MOST_STEPS
-        return (GPU_STEPS if self._on_gpu else LANCZOS_STEPS) + 20 * self._k
-
-    def _build_preconditioner(self) -> Preconditioner:
-        if self._solver == "lu":
-            return lu(self._adjacency)
-        if self._solver == "amg":
-            return multigrid(self._adjacency)
-        return self._polynomial()
-
-    def _polynomial(self, times: int = 1) -> Preconditioner:
-        low = self._look.low(self._k)
-        return chebyshev(self._shared(), low, times=times, dtype=torch.float32)
+        return max(1 if self._solver == "amg" else 2, self._sweep_guards)
 
     def _remember(self, problem: ComponentProblem, pairs: Pairs) -> None:
         """Keep the vectors of the first γ, or of one at which more copies were found."""
         guards = min(pairs.complete + 1, pairs.values.numel()) - self._k
         if guards > self._sweep_guards:
             self._known, self._sweep_guards = pairs.vectors / problem.root_m, guards
-            self._guards = max(self._guards, guards)
 
     def _finish(self, problem: ComponentProblem, pairs: Pairs) -> ComponentPairs:
         """Canonical vectors, with eigenvalues and residuals computed afresh from them."""

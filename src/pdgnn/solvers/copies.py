@@ -16,7 +16,7 @@ from pdgnn.solvers.look import MOST_ENTRIES, room
 from pdgnn.solvers.preconditioners import inverse_near
 from pdgnn.solvers.problem import ComponentProblem
 
-__all__ = ["ROUGH", "SHARPEST", "is_whole", "with_copies", "with_guard"]
+__all__ = ["ROUGH", "SHARPEST", "is_whole", "with_copies"]
 
 Guard = tuple[Tensor, Tensor, Tensor]
 """Values, vectors and residuals of the pairs next to those wanted."""
@@ -64,17 +64,18 @@ def with_copies(
     """
     wanted = found.complete
     if by_shifts and guard is not None and is_whole(problem, found, guard, start):
-        return with_guard(problem, found, guard, tol)
-    for turn in range(MOST_SHIFTS if by_shifts else MOST_TURNS):
+        return _with_guard(problem, found, guard, tol)
+    copies = np.bincount(clusters(found.values.numpy(), problem.norm))  # of each eigenvalue found
+    repeats = by_shifts and bool(copies.max() >= MANY)
+    for _ in range(MOST_SHIFTS if by_shifts else MOST_TURNS):
         u = found.vectors
-        repeats = by_shifts and (turn > 0 or _most_copies(found, problem.norm) >= MANY)
         known = torch.cat([problem.trivial[:, None], u], dim=1).T.contiguous()  # [c + 1, n]
         search = Lanczos(operator, known, start, room(problem.n), keep=guard is None)
         edge = float(u[:, -1] @ operator(u[:, -1].contiguous()))
         guarded, copy = _searched(search, edge, tol, sharp=repeats, alone=guard is None)
         if guarded:
             beside = guard or rayleigh_ritz(problem, search.vectors(search.top()[1]))
-            return with_guard(problem, found, beside, tol)
+            return _with_guard(problem, found, beside, tol)
         guard = None
         if not copy:
             break
@@ -88,7 +89,7 @@ def with_copies(
             more = search.vectors(q)
         if more is None or not more.shape[1]:
             break
-        found = _completed(problem, found, more, wanted)
+        found, repeats = _completed(problem, found, more, wanted), by_shifts
         start = torch.randn(problem.n, dtype=torch.float64, generator=generator)
     return found
 
@@ -113,17 +114,13 @@ def is_whole(problem: ComponentProblem, found: Pairs, guard: Guard, v: Tensor) -
     return near and below == found.complete + 1
 
 
-def _most_copies(found: Pairs, norm: float) -> int:
-    return int(np.bincount(clusters(found.values.numpy(), norm)).max())
-
-
 def _copies(
     problem: ComponentProblem, value: float, found: Pairs, generator: torch.Generator
 ) -> Tensor | None:
     """All eigenvectors ``[n, m]`` at an eigenvalue beside those found; None where too many.
 
-    By inverse iteration on a block of random vectors: next to the eigenvalue two steps are enough.
-    Where the block holds something else besides, there is nothing more at that eigenvalue.
+    By inverse iteration on a block of random vectors, a few more than the factorization counts:
+    next to the eigenvalue two steps are enough.
     """
     try:
         inverse, below = inverse_near(problem, (1.0 + NEAR) * value)
@@ -131,21 +128,15 @@ def _copies(
         return None
     lower = int((found.values < (1.0 + NEAR) * value).sum())
     known = found.vectors[:, _is_near(found.values, value)]  # others die out without help
-    width, more = max(below - 1 - lower, 0) + 4, known[:, :0]
-    most = max(64, min(problem.n // 16, MOST_ENTRIES // problem.n))
-    while more.shape[1] + width <= most:
-        beside = torch.cat([known, more], dim=1)  # [n, j]
-        block = torch.randn(width, problem.n, dtype=torch.float64, generator=generator).T
-        for _ in range(2):
-            block = inverse(block)
-            block = torch.linalg.qr(block - beside @ (beside.T @ block))[0]
-        values, u, _ = rayleigh_ritz(problem, block)
-        here = _is_near(values, value)
-        more = torch.cat([more, u[:, here]], dim=1)
-        if not here.all():
-            return more
-        width *= 2
-    return None
+    width = max(below - 1 - lower, 0) + 4
+    if width > max(64, min(problem.n // 16, MOST_ENTRIES // problem.n)):
+        return None
+    block = torch.randn(width, problem.n, dtype=torch.float64, generator=generator).T
+    for _ in range(2):
+        block = inverse(block)
+        block = torch.linalg.qr(block - known @ (known.T @ block))[0]
+    values, u, _ = rayleigh_ritz(problem, block)
+    return u[:, _is_near(values, value)]
 
 
 def _is_near(values: Tensor, value: float) -> Tensor:
@@ -187,7 +178,7 @@ def _completed(problem: ComponentProblem, found: Pairs, more: Tensor, wanted: in
     )
 
 
-def with_guard(problem: ComponentProblem, found: Pairs, guard: Guard, tol: float) -> Pairs:
+def _with_guard(problem: ComponentProblem, found: Pairs, guard: Guard, tol: float) -> Pairs:
     """The pairs found and the one above them: its value, vector and residual."""
     guards, rough, norms = guard
     gap = float(guards[0] - found.values[-1])

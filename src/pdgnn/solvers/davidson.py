@@ -9,7 +9,7 @@ those asked for measure the gap. The same code runs on the CPU and on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,20 +17,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pdgnn.solvers.canonical import aim_of, same_eigenvalue_tolerance
-from pdgnn.solvers.lanczos import empty_rows
+from pdgnn.solvers.canonical import EPS, aim_of, clusters
+from pdgnn.solvers.lanczos import Product, empty_rows
 
 __all__ = ["Basis", "Pairs", "State", "assess", "davidson"]
 
-EPS = torch.finfo(torch.float64).eps
 GUARD_RESOLUTION = 1e-3
 """Residual of the guard pair, relative to the gap below it, at which it counts as distinct: a
 missing copy of the eigenvalue below has then at most this share of the guard, as few random
 vectors do."""
 ONCE_IS_ENOUGH = 0.1
 """Share of its length that a vector must keep for one pass of orthogonalization to suffice."""
-
-Operator = Callable[[Tensor], Tensor]
 
 
 @dataclass
@@ -47,8 +44,8 @@ class Pairs:
 
 
 def davidson(
-    apply: Operator,
-    precondition: Operator | None,
+    apply: Product,
+    precondition: Product | None,
     start: Tensor,
     trivial: Tensor,
     *,
@@ -134,9 +131,8 @@ def assess(
     """
     theta, r = values.tolist(), norms.tolist()
     pairs = len(theta)
-    end = wanted
-    while end < pairs and theta[end] - theta[end - 1] <= _same_tolerance(theta[end], norm):
-        end += 1
+    label = clusters(values.numpy(), norm)
+    end = int((label <= label[wanted - 1]).sum())
     if end == pairs:
         worst_first = sorted(range(pairs), key=lambda i: -r[i])
         return State(end, False, False, worst_first)
@@ -155,7 +151,7 @@ def assess(
     unfinished = []  # worst first
     for i in sorted(range(end), key=lambda i: -r[i]):
         outside = theta[end] - theta[i]
-        inside = _nearest_other(theta[: end + 1], i, norm)
+        inside = min(abs(theta[j] - theta[i]) for j in range(end + 1) if label[j] != label[i])
         aim = aim_of(outside, norm, tol, floor=0.0)
         if r[i] > max(floor * norm, min(aim, (aim * inside) ** 0.5)):
             unfinished.append(i)
@@ -163,17 +159,6 @@ def assess(
     if not separated:  # all guards together: each may hold another copy
         unfinished = [*guards, *unfinished]
     return State(end, separated, accurate, unfinished or list(range(end + 1)))
-
-
-def _same_tolerance(value: float, norm: float) -> float:
-    return float(same_eigenvalue_tolerance(value, norm))
-
-
-def _nearest_other(theta: list[float], i: int, norm: float) -> float:
-    """The distance from theta[i] to the nearest eigenvalue that is not a copy of it."""
-    away = [abs(t - theta[i]) for t in theta]
-    same = _same_tolerance(theta[i], norm)
-    return min(a for a in away if a > same)
 
 
 class _Progress:
@@ -201,7 +186,7 @@ class Basis:
 
     def __init__(
         self,
-        apply: Operator,
+        apply: Product,
         trivial: Tensor,
         start: Tensor,
         capacity: int,
@@ -263,8 +248,6 @@ class Basis:
         A direction already in the space is replaced by a random one, so that the basis grows.
         `work` are the Ritz pairs that the directions improve.
         """
-        if directions.shape[0] == 0:
-            return
         if self.size + directions.shape[0] > self._av.shape[0]:
             self._restart(keep)
             self._reserve(self.size + 2 * directions.shape[0])
@@ -291,8 +274,7 @@ class Basis:
     def _restart(self, keep: int) -> None:
         """Keep the lowest Ritz vectors and the previous ones (the CG-like memory of LOBPCG)."""
         keep = min(keep, self.size)
-        old = torch.zeros(self.size, self._previous.shape[1], dtype=torch.float64)
-        old[: self._previous.shape[0]] = self._previous
+        old = torch.nn.functional.pad(self._previous, (0, 0, 0, self.size - len(self._previous)))
         low = self._q[:, :keep]
         old -= low @ (low.T @ old)
         w, u = torch.linalg.eigh(old.T @ old)

@@ -6,8 +6,7 @@ a multiple of the constant vector, which the eigensolver projects out. None depe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,17 +72,12 @@ def chebyshev(
     return solve
 
 
-def _laplacian(adjacency: sp.csr_array, shift: float = 0.0) -> sp.csr_array:
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    return sp.csr_array(sp.diags_array((1.0 + shift) * degree) - adjacency)
-
-
 def _factors(adjacency: sp.csr_array) -> Any:
     """SuperLU's factors of L with the node of largest degree grounded.
 
     Doubling one diagonal entry grounds its node: a right-hand side that sums to 0 leaves it at 0.
     """
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    degree = adjacency.sum(axis=1)
     degree[degree.argmax()] *= 2.0
     return _splu(sp.diags_array(degree) - adjacency)
 
@@ -103,11 +97,7 @@ def _splu(matrix: sp.sparray) -> Any:
 def lu(adjacency: sp.csr_array) -> Preconditioner:
     """The exact inverse of L with one node grounded, by a sparse LU factorization."""
     factors = _factors(adjacency)
-
-    def solve(y: Tensor) -> Tensor:
-        return torch.from_numpy(factors.solve(y.numpy()))
-
-    return solve
+    return lambda y: torch.from_numpy(factors.solve(y.numpy()))
 
 
 def inverse_near(problem: ComponentProblem, value: float) -> tuple[Preconditioner, int]:
@@ -182,9 +172,7 @@ def multigrid(adjacency: sp.csr_array) -> Preconditioner:
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    with _fixed_global_seed():
-        hierarchy = _hierarchy(adjacency)
-    levels = hierarchy.levels
+    levels = _levels(adjacency)
     coarsest = cho_factor(levels[-1].A.toarray())
 
     def cycle(depth: int, b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -204,31 +192,27 @@ def multigrid(adjacency: sp.csr_array) -> Preconditioner:
     return solve
 
 
-@contextmanager
-def _fixed_global_seed() -> Iterator[None]:
-    """pyamg draws from NumPy's global generator; here that neither varies nor leaves a trace."""
+def _levels(adjacency: sp.csr_array) -> Any:
+    import pyamg
+
+    # a slight shift: L itself is singular, which the coarsest solve must not meet
+    shifted = sp.diags_array((1.0 + 1e-8) * adjacency.sum(axis=1)) - adjacency
+    # pyamg draws from NumPy's global generator; here that neither varies nor leaves a trace
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(0)  # noqa: NPY002
     try:
-        yield
+        levels = pyamg.smoothed_aggregation_solver(
+            sp.csr_matrix(shifted),
+            smooth="jacobi" if even_degrees(adjacency) else None,
+            improve_candidates=None,
+            max_coarse=400,
+            presmoother=("gauss_seidel", {"sweep": "forward"}),
+            postsmoother=("gauss_seidel", {"sweep": "backward"}),
+        ).levels
     finally:
         np.random.set_state(state)  # noqa: NPY002
-
-
-def _hierarchy(adjacency: sp.csr_array) -> Any:
-    import pyamg
-
-    hierarchy = pyamg.smoothed_aggregation_solver(
-        # a slight shift: L itself is singular, which the coarsest solve must not meet
-        sp.csr_matrix(_laplacian(adjacency, shift=1e-8)),
-        smooth="jacobi" if even_degrees(adjacency) else None,
-        improve_candidates=None,
-        max_coarse=400,
-        presmoother=("gauss_seidel", {"sweep": "forward"}),
-        postsmoother=("gauss_seidel", {"sweep": "backward"}),
-    )
-    for level in hierarchy.levels:  # pyamg makes 1 x 1 blocks, which are slower to pass over
+    for level in levels:  # pyamg makes 1 x 1 blocks, which are slower to pass over
         level.A = level.A.tocsr()
         if hasattr(level, "P"):
             level.P, level.R = level.P.tocsr(), level.R.tocsr()
-    return hierarchy
+    return levels

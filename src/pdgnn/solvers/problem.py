@@ -61,10 +61,8 @@ class Component:
     @cached_property
     def _edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Both ends and the weight of each edge, once."""
-        kind = self.adjacency.indices.dtype
-        row = np.repeat(np.arange(self.degree.size, dtype=kind), np.diff(self.adjacency.indptr))
-        once = self.adjacency.indices > row
-        return row[once], self.adjacency.indices[once], self.adjacency.data[once]
+        once = sp.triu(self.adjacency, k=1, format="coo")
+        return *once.coords, once.data
 
     def m(self, gamma: float) -> NDArray[np.float64]:
         """The diagonal of M = γD + (1−γ)I."""
