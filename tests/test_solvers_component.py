@@ -141,13 +141,19 @@ def test_an_affordable_factorization_takes_over_where_lanczos_is_slow(monkeypatc
         check(pairs, GRID, gamma)
 
 
-def test_lu_does_not_work_on_the_device_that_looked_ahead():
+def test_lu_does_not_work_on_the_device_that_looked_ahead(monkeypatch):
     """A long chain on a GPU is left to LU on the CPU, with a component of its own there."""
-    n = component.LOOK_NODES
-    ring = Graph.from_networkx(nx.circular_ladder_graph(n // 2)).adjacency()
-    solver = ComponentSolver(ring, k=1, device=torch.device("cpu"))
+    devices, made = [], component.Component
+
+    def on_cpu(adjacency, device=None):
+        devices.append(device)
+        return made(adjacency)
+
+    monkeypatch.setattr(component, "Component", on_cpu)
+    ring = Graph.from_networkx(nx.circular_ladder_graph(component.LOOK_NODES // 2)).adjacency()
+    solver = ComponentSolver(ring, k=1, device=torch.device("cuda"))
     assert solver._look.process.size > 0
-    assert solver._component.device is None
+    assert devices == [torch.device("cuda"), None]
     assert solver.solve(1.0).solver == "lu"
 
 
