@@ -121,6 +121,11 @@ def test_a_foreign_file_is_left_as_it_is(graph):
     assert Path("records.sqlite").read_text().startswith("my notes")
 
 
+def test_an_empty_file_is_a_store_that_is_still_to_be_made(graph):
+    Path("records.sqlite").touch()  # of a process that was killed before it wrote anything
+    assert "at most" in run("--datasets", graph, "--models", "pd-net", "--search", "--plan").stdout
+
+
 def test_without_a_store_the_table_is_empty(graph):
     said = run().stdout
     assert "PD-Net" in said
