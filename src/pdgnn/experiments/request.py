@@ -70,11 +70,11 @@ class Request:
         able = [row for row in chosen_rows(self.experiment, self.rows) if not row.absent]
         return [*able, *self.own_rows]
 
-    @property
-    def shown_rows(self) -> list[Row]:
-        """The rows of the table."""
-        rows = chosen_rows(self.experiment, self.rows or None)
-        return [*rows, *self.own_rows]
+    def shown_rows(self, beyond: Sequence[Row] = ()) -> list[Row]:
+        """The rows of the table; where none were asked for by name, those `beyond` it too."""
+        if self.rows:
+            beyond = ()
+        return [*chosen_rows(self.experiment, self.rows or None), *beyond, *self.own_rows]
 
     @property
     def own_rows(self) -> list[Row]:
