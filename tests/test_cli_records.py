@@ -40,9 +40,10 @@ def test_the_list_has_graphs_published_scores_and_sizes():
 
 def test_plan_search_final_and_table(graph):
     small = ("--datasets", graph, "--models", "pd-net,pd-trees,average")
-    planned = run(*small, "--search", "--final", "--plan").stdout
+    planned = run(*small, "--search", "--final", "--plan", "--markdown", "new/table.md").stdout
     assert "at most" in planned
     assert not Path("records.sqlite").exists()
+    assert not Path("new").exists()
     done = run(*small, "--search", "--final")
     assert "stage 1 of 2: 3 settings of PD-Net; 6 of 6 runs to train" in done.stderr
     assert "of 3 settings of PD-Net validation chose one with 100.00" in done.stderr
