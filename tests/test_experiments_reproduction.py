@@ -230,6 +230,8 @@ def test_a_row_of_table_2_may_be_asked_for_on_homophilic_graphs_too():
         ({"models": {"gcn": MINE}}, "'gcn' is a model of pdgnn already"),
         ({"models": {"GCN": MINE}}, "table2 has a row 'GCN'; choose another name"),
         ({"datasets": ["cora"]}, "table2 has no cora; it has roman-empire"),
+        ({"rows": "GCN"}, "rows must be a list such as \\['GCN'\\], not 'GCN'"),
+        ({"datasets": "cora"}, "datasets must be a list such as \\['cora'\\], not 'cora'"),
         ({"datasets": []}, "datasets is empty; leave it out for all"),
         ({"splits": []}, "splits is empty"),
         ({"search": "all"}, "search must be one of published, coarse, full"),

@@ -52,6 +52,9 @@ class Request:
         self.base("any")
         if self.most_settings is not None:
             check_whole("most_settings", self.most_settings)
+        for what, names in (("rows", self.rows), ("datasets", self.datasets)):
+            if isinstance(names, str):
+                raise InputError(f"{what} must be a list such as [{names!r}], not {names!r}")
         for what, given in (("splits", self.splits), ("datasets", self.datasets)):
             if given is not None and not len(given):
                 raise InputError(f"{what} is empty; leave it out for all")
