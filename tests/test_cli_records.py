@@ -40,9 +40,10 @@ def test_the_list_has_graphs_published_scores_and_sizes():
 
 def test_plan_search_final_and_table(graph):
     small = ("--datasets", graph, "--models", "pd-net,pd-trees,average")
-    planned = run(*small, "--search", "--final", "--plan").stdout
+    planned = run(*small, "--search", "--final", "--plan", "--markdown", "new/table.md").stdout
     assert "at most" in planned
     assert not Path("records.sqlite").exists()
+    assert not Path("new").exists()
     done = run(*small, "--search", "--final")
     assert "stage 1 of 2: 3 settings of PD-Net; 6 of 6 runs to train" in done.stderr
     assert "of 3 settings of PD-Net validation chose one with 100.00" in done.stderr
@@ -119,6 +120,11 @@ def test_a_foreign_file_is_left_as_it_is(graph):
     said = run("--datasets", graph, "--models", "pd-net", "--search", code=2)
     assert said.stderr.startswith("error: ")
     assert Path("records.sqlite").read_text().startswith("my notes")
+
+
+def test_an_empty_file_is_a_store_that_is_still_to_be_made(graph):
+    Path("records.sqlite").touch()  # of a process that was killed before it wrote anything
+    assert "at most" in run("--datasets", graph, "--models", "pd-net", "--search", "--plan").stdout
 
 
 def test_without_a_store_the_table_is_empty(graph):

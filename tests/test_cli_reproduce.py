@@ -92,6 +92,8 @@ def test_runs_may_be_kept_in_another_store(tmp_path):
 def test_the_plan_trains_nothing(tmp_path):
     assert run("--plan").stdout == f"{RUNS} of {RUNS} runs are left, of 2 steps each\n"
     assert [*tmp_path.iterdir()] == []
+    (tmp_path / "paper.sqlite").touch()  # of a process that was killed before it wrote anything
+    assert run("--plan").stdout == f"{RUNS} of {RUNS} runs are left, of 2 steps each\n"
     run()
     assert run("--plan").stdout == f"0 of {RUNS} runs are left, of 2 steps each\n"
 

@@ -91,6 +91,16 @@ def test_plan_work_and_table(tmp_path):
     assert "command" in about
 
 
+def test_a_narrow_terminal_cuts_no_score_short():
+    words = ("table2", *SMALL, "--models", "GCN", "--no-measure")
+    run(*words)
+    narrow, wide = (commands.run("reproduce", *words, columns=n).stdout for n in (40, 160))
+    (planned, score) = [line for line in wide.splitlines() if "GCN" in line]
+    assert " ± " in score
+    assert planned in narrow.splitlines()
+    assert score in narrow.splitlines()
+
+
 def test_a_model_of_ones_own_beside_a_row(tmp_path):
     done = run("table2", *SMALL, "--models", "GCN,own.py:mine", "--store", "s.sqlite")
     assert {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")} >= {

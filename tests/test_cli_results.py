@@ -66,13 +66,22 @@ def test_a_line_for_each_setting_the_newest_last_and_a_count():
     assert count.startswith("7 runs of 3 settings on 1 dataset by 1 machine, finished 20")
 
 
+@pytest.mark.parametrize("many", [0, 1000])
+def test_a_narrow_terminal_cuts_nothing_short(many, monkeypatch):
+    monkeypatch.setattr("pdgnn.report.runs.MANY", many)
+    make_store("a.sqlite", results(0.7, gamma=0.5), results(0.4))
+    narrow, wide = (run("a.sqlite", columns=columns).stdout.splitlines() for columns in (40, 160))
+    assert narrow[:3] == wide[:3]
+    assert narrow[-1] != wide[-1]  # a sentence wraps
+
+
 def test_a_long_list_is_printed_the_same(monkeypatch):
     """Above so many settings without the table of rich, which takes minutes for thousands."""
     rows = results(0.7, gamma=0.5), results(0.4), results(0.9, model="gcn", dataset="数据,x")
     make_store("a.sqlite", *rows)
     short = run("a.sqlite").stdout
     monkeypatch.setattr("pdgnn.report.runs.MANY", 0)
-    monkeypatch.setattr("pdgnn.report.runs.Table.add_row", None)
+    monkeypatch.setattr("pdgnn.report.runs.Grid.add_row", None)
     assert run("a.sqlite").stdout == short
 
 

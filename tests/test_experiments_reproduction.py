@@ -12,7 +12,7 @@ from pdgnn.experiments.outcome import ScoreTable
 from pdgnn.experiments.reproduction import Reproduction
 from pdgnn.experiments.request import Request
 from pdgnn.models import Model
-from pdgnn.training import RunSpec, Task, stages, train
+from pdgnn.training import RunResult, RunSpec, Task, stages, train
 from pdgnn.training.engines.here import Here
 from pdgnn.training.store import Store
 from runs import TASKS, spec
@@ -215,7 +215,7 @@ def test_a_row_of_table_2_may_be_asked_for_on_homophilic_graphs_too():
     assert "FAGCN" not in [row.label for row in Request(name="homophilic").trained_rows]
     asked = Request(name="homophilic", rows=["FAGCN", "GCN"])
     assert [row.label for row in asked.trained_rows] == ["GCN", "FAGCN"]
-    assert asked.shown_rows == asked.trained_rows
+    assert asked.shown_rows() == asked.trained_rows
     with pytest.raises(InputError, match="homophilic has a row 'FAGCN'"):
         Request(name="homophilic", models={"FAGCN": MINE})
     with pytest.raises(InputError, match="table2 has no row 'PD-GCN \\(rewired\\)'"):
@@ -230,6 +230,8 @@ def test_a_row_of_table_2_may_be_asked_for_on_homophilic_graphs_too():
         ({"models": {"gcn": MINE}}, "'gcn' is a model of pdgnn already"),
         ({"models": {"GCN": MINE}}, "table2 has a row 'GCN'; choose another name"),
         ({"datasets": ["cora"]}, "table2 has no cora; it has roman-empire"),
+        ({"rows": "GCN"}, "rows must be a list such as \\['GCN'\\], not 'GCN'"),
+        ({"datasets": "cora"}, "datasets must be a list such as \\['cora'\\], not 'cora'"),
         ({"datasets": []}, "datasets is empty; leave it out for all"),
         ({"splits": []}, "splits is empty"),
         ({"search": "all"}, "search must be one of published, coarse, full"),
@@ -263,6 +265,34 @@ def test_a_row_of_another_system_is_searched_in_its_grid():
     assert one.settings == 16
     assert len(one.whole) == 4
     assert {t.spec.width for t in one.tried} == {32}
+
+
+def test_rows_of_table_2_with_runs_on_homophilic_graphs_are_shown(tmp_path):
+    setting = {"model": "fagcn", "depth": 2, "width": 32, "dropout": 0.5, "lr": 0.01}
+    one = RunSpec(dataset="cora", **setting, options={"epsilon": 0.3})
+    with Store(tmp_path / "s") as store:
+        store.add([RunResult(one, 0.8, 0.8, 1, one.steps, 2.0)], {"cora": "d"})
+
+    def labels(**part) -> list[str]:
+        request = Request(name="homophilic", **part)
+        table = Reproduction(request, Means(store=tmp_path / "s")).table()
+        return [row.label for row in table.rows]
+
+    assert labels()[-2:] == ["PD-GAT", "FAGCN"]
+    assert labels(rows=[], models={"mine": MINE})[-2:] == ["FAGCN", "mine"]
+    assert labels(rows=["GCN"]) == ["GCN"]
+
+
+def test_an_empty_file_is_a_store_that_is_still_to_be_made(tmp_path):
+    (tmp_path / "s").touch()  # of a process that was killed before it wrote anything
+    request = Request(name="table2", rows=["GCN"], **SMALL)
+    work = Reproduction(request, Means(store=tmp_path / "s"))
+    (cell,) = make_plan(work, measure=False).cells
+    assert cell.done == 0
+    assert work.table().cells["GCN", BOARD].runs_done == 0
+    assert work.run()
+    (cell,) = make_plan(work, measure=False).cells
+    assert cell.done == 14
 
 
 def test_an_engine_with_a_time_limit_still_trains_where_it_trained():

@@ -241,6 +241,8 @@ def test_ids_in_another_unicode_form_are_said_so():
     hint = r"drop these edges \(some are there in another Unicode form; write .* tables in NFC\)$"
     refused_tables(f"1 edge ends at 1 node .*{hint}", rows, edges.format("Jose\u0301"))
     refused_tables(r"drop these edges$", rows, edges.format("Jose"))
+    twice = "the id 'Jos\u00e9' is written in several Unicode forms, .*; write all ids in NFC"
+    refused_tables(twice, f"{rows}Jose\u0301,a\n", edges.format("Bob"))
 
 
 def test_many_labels_and_many_unknown_nodes_are_counted():

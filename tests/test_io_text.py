@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from functools import partial
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -114,6 +116,14 @@ def test_ids_that_are_not_numbers_from_zero_on_are_names(tmp_path, content, name
     assert read(tmp_path, "a.csv", content).node_ids.tolist() == names
 
 
+def test_a_name_in_two_unicode_forms_is_refused(tmp_path):
+    one, other = "Jos\u00e9", "Jose\u0301"  # as two systems write what looks the same
+    refused(
+        tmp_path, "a.csv", f"{one},Ann\nAnn,{other}\n", "the id 'Jos\u00e9' is written in several"
+    )
+    assert read(tmp_path, "a.csv", f"{other},Ann\nAnn,Jose\n").num_nodes == 3
+
+
 def test_sparse_ids_are_renumbered_only_beyond_the_bound(tmp_path):
     assert read(tmp_path, "a.csv", "0,100000\n").num_nodes == 100_001
     assert read(tmp_path, "a.csv", "0,100001\n").num_nodes == 2
@@ -183,7 +193,7 @@ NAME = st.text(
     st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters='",'),
     min_size=1,
     max_size=6,
-)
+).map(partial(normalize, "NFC"))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

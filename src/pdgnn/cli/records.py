@@ -119,7 +119,7 @@ def records_command(
         from pdgnn.experiments.records.work import Records, RecordsRequest
         from pdgnn.io.write import check_output
 
-        if markdown is not None:
+        if markdown is not None and not plan:
             check_output(markdown, [".md"], force=True)
         parts = {"search": search, "final": final, "ablation": ablation}
         request = RecordsRequest(

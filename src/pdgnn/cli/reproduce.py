@@ -325,10 +325,10 @@ def _scores(request: Request, means: Any, *, only: bool, plan_only: bool, measur
 def _facts(name: str, datasets: list[str] | None, store: Path | None, root: Path | None) -> None:
     from pdgnn.experiments.facts import fact_table
     from pdgnn.report.tables import table_text
-    from pdgnn.training.store import read_runs
+    from pdgnn.training.store import is_begun, read_runs
 
     file = store or STORE
-    runs = read_runs(file)[0] if store is not None or file.exists() else []
+    runs = read_runs(file)[0] if store is not None or is_begun(file) else []
     show(table_text(fact_table(name, root=root, runs=runs, datasets=datasets)))
 
 
@@ -374,9 +374,9 @@ def _done(specs: Sequence[RunSpec], store: Path) -> int:
     """Those of the runs that are finished in the store, which may not be there yet."""
     from pdgnn.models import find_model
     from pdgnn.training.spec import resolved
-    from pdgnn.training.store import read_runs
+    from pdgnn.training.store import is_begun, read_runs
 
-    if not store.exists():
+    if not is_begun(store):
         return 0
     done = {run.result.spec.key for run in read_runs(store)[0]}
     return sum(resolved(spec, find_model(spec.model)).key in done for spec in specs)

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -29,21 +29,36 @@ PLAIN_WIDTH, WIDE = 100, 10_000
 def show(*parts: RenderableType, wide: bool = False) -> None:
     """Print results to stdout, coloured only on a terminal.
 
-    What is `wide` is as wide as it needs to be in a file or a pipe.
+    What is `wide` is as wide as it needs to be in a file or a pipe. A terminal that is too narrow
+    for a table wraps its lines; no number is cut short.
     """
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.measure import Measurement
 
     # a file or a pipe has no width of its own to keep to
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
     width = WIDE if width is not None and wide else width
     console = Console(markup=False, highlight=False, width=width)
+    width, free = console.width, console.options.update(width=WIDE)
     with console.capture() as captured:
-        for part in parts:
-            console.print(part)
+        for part in _single(parts):
+            console.width = max(width, Measurement.get(console, free, part).minimum)
+            console.print(Group(part), crop=False)  # rich joins bare texts, which then may wrap
     text = captured.get()
     if not console.is_terminal:  # tables are padded to the width of the screen
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     sys.stdout.write(text)
+
+
+def _single(parts: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """The parts of groups, each of which may have a width of its own."""
+    from rich.console import Group
+
+    for part in parts:
+        if isinstance(part, Group):
+            yield from _single(part.renderables)
+        else:
+            yield part
 
 
 def tell(text: str, *, error: bool = False) -> None:

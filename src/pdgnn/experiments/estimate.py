@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pdgnn.experiments.reproduction import CellSearch, Reproduction
 from pdgnn.models import Model
 from pdgnn.training.cost import step_seconds
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.stages import Staged
-from pdgnn.training.store import Store
+from pdgnn.training.store import Store, is_begun
 from pdgnn.training.task import Task
 from pdgnn.training.trainer import train
 
@@ -119,7 +118,7 @@ def _finished(
 ) -> dict[str, RunResult]:
     """Those of the runs that the store has, by key; with `curves` those that have theirs."""
     file = work.means.store
-    if file is None or not Path(file).exists():
+    if file is None or not is_begun(file):
         return {}
     data = work.tasks[dataset].fingerprint()
     with Store(file, writable=False) as store:

@@ -36,7 +36,7 @@ from pdgnn.training.spec import RunSpec
 if TYPE_CHECKING:
     from pdgnn.training.store import StoredRun
 
-__all__ = ["Counts", "gather"]
+__all__ = ["Counts", "beyond_with_runs", "gather"]
 
 PROTOCOL = RunSpec(dataset="any", model="any")
 FIXED = ("heads", "reach", "patience")
@@ -189,18 +189,25 @@ def _usual(usual: int, found: set[int]) -> int:
 
 def _rows(experiment: Experiment, runs: Sequence[StoredRun]) -> list[Row]:
     """Those of the experiment, those beyond it that have runs, then the user's models."""
-    done = {
-        (r.result.spec.model, r.result.spec.rewired)
-        for r in runs
-        if r.result.spec.dataset in experiment.datasets
-    }
-    beyond = [row for row in experiment.beyond if (row.model, row.rewired) in done]
     found = dict.fromkeys(r.result.spec.model for r in runs if r.result.spec.model not in MODELS)
     scoped = {
         r.result.spec.model for r in runs if (r.result.spec.alpha, r.result.spec.gamma) != UNTUNED
     }
     mine = [Row(model, model, tuned=True if model in scoped else None) for model in found]
-    return [*experiment.rows, *beyond, *mine]
+    return [*experiment.rows, *beyond_with_runs(experiment, runs), *mine]
+
+
+def beyond_with_runs(experiment: Experiment, runs: Sequence[StoredRun]) -> list[Row]:
+    """The rows that the paper's table lacks and that have runs by the protocol on its graphs."""
+    specs = [r.result.spec for r in runs if r.result.spec.dataset in experiment.datasets]
+    return [
+        row
+        for row in experiment.beyond
+        if any(
+            (spec.model, spec.rewired) == (row.model, row.rewired) and _by_protocol(spec)
+            for spec in specs
+        )
+    ]
 
 
 def _datasets(

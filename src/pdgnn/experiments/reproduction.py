@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pdgnn.errors import InputError
 from pdgnn.experiments.catalog import find_experiment
 from pdgnn.experiments.figure1 import FULL, Figure1, figure1, figure1_specs
-from pdgnn.experiments.gather import Counts, gather
+from pdgnn.experiments.gather import Counts, beyond_with_runs, gather
 from pdgnn.experiments.grid import Setting, check_search, drawn, row_settings
 from pdgnn.experiments.means import Means, TimeUpError, Until
 from pdgnn.experiments.outcome import FactTable, Row, ScoreTable
@@ -25,7 +24,7 @@ from pdgnn.training.loop import Progress
 from pdgnn.training.provenance import call, machine
 from pdgnn.training.spec import RunResult, RunSpec
 from pdgnn.training.stages import Staged, usual_stages
-from pdgnn.training.store import StoredRun, read_runs
+from pdgnn.training.store import StoredRun, is_begun, read_runs
 from pdgnn.training.task import Task
 from pdgnn.training.trainer import train
 
@@ -200,7 +199,7 @@ class Reproduction:
             if request.splits is None
             else request.splits,
             width=request.width,
-            rows=request.shown_rows,
+            rows=request.shown_rows(beyond_with_runs(request.experiment, runs)),
             datasets=request.all_datasets,
             classes=self._classes,
             metrics={name: task.metric for name, task in self.tasks.items()},
@@ -218,7 +217,7 @@ class Reproduction:
                 StoredRun(r, self.tasks[r.spec.dataset].fingerprint(), None, "")
                 for r in self.results.values()
             ]
-        runs = read_runs(self.means.store)[0] if Path(self.means.store).exists() else []
+        runs = read_runs(self.means.store)[0] if is_begun(self.means.store) else []
         data = {name: task.fingerprint() for name, task in self.tasks.items()}
         return [r for r in runs if data.get(r.result.spec.dataset, r.data) == r.data]
 

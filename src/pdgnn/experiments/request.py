@@ -52,6 +52,9 @@ class Request:
         self.base("any")
         if self.most_settings is not None:
             check_whole("most_settings", self.most_settings)
+        for what, names in (("rows", self.rows), ("datasets", self.datasets)):
+            if isinstance(names, str):
+                raise InputError(f"{what} must be a list such as [{names!r}], not {names!r}")
         for what, given in (("splits", self.splits), ("datasets", self.datasets)):
             if given is not None and not len(given):
                 raise InputError(f"{what} is empty; leave it out for all")
@@ -70,11 +73,11 @@ class Request:
         able = [row for row in chosen_rows(self.experiment, self.rows) if not row.absent]
         return [*able, *self.own_rows]
 
-    @property
-    def shown_rows(self) -> list[Row]:
-        """The rows of the table."""
-        rows = chosen_rows(self.experiment, self.rows or None)
-        return [*rows, *self.own_rows]
+    def shown_rows(self, beyond: Sequence[Row] = ()) -> list[Row]:
+        """The rows of the table; where none were asked for by name, those `beyond` it too."""
+        if self.rows:
+            beyond = ()
+        return [*chosen_rows(self.experiment, self.rows or None), *beyond, *self.own_rows]
 
     @property
     def own_rows(self) -> list[Row]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pdgnn.errors import InputError
 from pdgnn.io.kinds import shown
-from pdgnn.io.table import TEXT, as_integers, id_column
+from pdgnn.io.table import TEXT, as_integers, check_unicode, id_column
 
 __all__ = ["check_unique", "ids_as_given", "joined"]
 
@@ -71,6 +71,7 @@ def check_unique(column: Any) -> Any:
     if twice:
         many = "1 id occurs" if len(twice) == 1 else f"{len(twice):,} ids occur"
         raise InputError(f"{many} more than once: {shown(twice)}; give every node one row")
+    check_unicode(ids)
     return ids
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "NUMBER",
     "TEXT",
     "as_integers",
+    "check_unicode",
     "choose_columns",
     "column_role",
     "edge_columns",
@@ -218,8 +219,24 @@ def _number_nodes(ends: Sequence[Any]) -> tuple[NDArray[np.int64], int, NDArray[
             return index, int(index.max()) + 1, None
     encoded = pa.concat_arrays(source.chunks + target.chunks).dictionary_encode()  # [2 * E]
     codes, order = _by_first_appearance(encoded.indices.to_numpy().reshape(2, -1))
+    check_unicode(encoded.dictionary)
     names = encoded.dictionary.to_numpy(zero_copy_only=False)[order]
     return codes, len(names), names
+
+
+def check_unicode(names: Any) -> None:
+    """An error where two `names` differ only in how accents are encoded, as é or as e with ´."""
+    import pyarrow.compute as pc
+
+    if str(names.type) not in TEXT or pc.all(pc.string_is_ascii(names)).as_py():
+        return
+    counts = pc.value_counts(pc.utf8_normalize(names, form="NFC"))
+    twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist()
+    if twice:
+        raise InputError(
+            f"the id {twice[0][:40]!r} is written in several Unicode forms, each of which would be "
+            "a node; write all ids in NFC"
+        )
 
 
 def _by_first_appearance(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

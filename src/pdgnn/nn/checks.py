@@ -81,7 +81,7 @@ def check_range(edge_index: Tensor, sources: int, targets: int) -> None:
         low, high = (int(v) for v in ids.aminmax())
         if low < 0 or high >= size:
             node = low if low < 0 else high
-            raise missing_node(side, node, size, "give x a row for each node")
+            raise missing_node(side, node, size)
 
 
 def check_weight(edge_weight: Tensor, num_edges: int) -> Tensor:
@@ -142,7 +142,6 @@ def as_edges(edges: Edges | Tensor, sources: int, targets: int | None = None) ->
         check_sources(edges, sources, targets)
         return edges if edges.order is None else replace(edges, order=None)
     edge_index, _ = as_edge_index(edges)
-    check_range(edge_index, sources, targets)
     return Edges.from_edge_index(edge_index, num_nodes=sources, num_targets=targets)
 
 

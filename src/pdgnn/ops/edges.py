@@ -148,7 +148,7 @@ def _check_ends(index: Tensor, size: int, side: str) -> None:
         return
     for node in (int(index[0]), int(index[-1])):
         if not 0 <= node < size:
-            raise missing_node(side, node, size, "give the number of nodes")
+            raise missing_node(side, node, size)
 
 
 def check_integers(edge_index: Tensor) -> None:
@@ -160,11 +160,11 @@ def check_integers(edge_index: Tensor) -> None:
         )
 
 
-def missing_node(side: str, node: int, size: int, remedy: str) -> InputError:
+def missing_node(side: str, node: int, size: int) -> InputError:
     """What is said of a node id that is not there."""
     return InputError(
         f"edge_index has {side} {node}, but there are {size} {side} nodes; renumber the edges "
-        f"from 0, or {remedy}"
+        "from 0, or give all nodes: a row of x for each, or num_nodes"
     )
 
 

@@ -6,11 +6,11 @@ import math
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pdgnn.estimator.classifier import PDClassifier
 from pdgnn.report.escape import one_line
+from pdgnn.report.grid import Grid
 from pdgnn.report.training import METRIC_NAMES
 
 __all__ = ["fitted_text"]
@@ -44,8 +44,8 @@ def fitted_text(classifier: PDClassifier) -> RenderableType:
     )
 
 
-def _table(*heads: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+def _table(*heads: str) -> Grid:
+    table = Grid()
     for i, head in enumerate(heads):
         table.add_column(head, justify="right" if i else "left", no_wrap=i > 0)
     return table

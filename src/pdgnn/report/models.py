@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.console import RenderableType
-from rich.table import Table
 
 from pdgnn.models import Model
+from pdgnn.report.grid import Grid
 
 __all__ = ["models_text"]
 
 
 def models_text(models: Mapping[str, Model]) -> RenderableType:
     """A line for each: its name, what tables call it, the settings it uses and its options."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Grid()
     for column in ("model", "in tables", "uses", "options"):
         table.add_column(column)
     for name, model in models.items():

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pdgnn.experiments.catalog import Experiment
 from pdgnn.experiments.estimate import ReproductionPlan
 from pdgnn.report.escape import one_line
+from pdgnn.report.grid import Grid
 
 __all__ = ["experiments_text", "plain_time", "plan_text"]
 
 
 def experiments_text(experiments: Mapping[str, Experiment]) -> RenderableType:
     """A line for each: its name, what it is, its rows and datasets, and what is not there yet."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Grid()
     for column in ("name", "what", "rows", "graphs"):
         table.add_column(column, justify="right" if column in ("rows", "graphs") else "left")
     for e in experiments.values():
@@ -31,7 +31,7 @@ def experiments_text(experiments: Mapping[str, Experiment]) -> RenderableType:
 
 def plan_text(plan: ReproductionPlan) -> RenderableType:
     """A line for each row and dataset, and the sum."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Grid()
     for column in ("graph", "row", "settings", "runs x steps of each stage", "done", "time left"):
         left = column in ("graph", "row")
         table.add_column(

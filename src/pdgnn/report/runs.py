@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pdgnn.report.escape import one_line
+from pdgnn.report.grid import Grid
 from pdgnn.report.training import cells, columns, differing
 from pdgnn.training.store import StoredRun
 from pdgnn.training.summary import Summary, summarize, to_arrow
@@ -34,7 +34,7 @@ def runs_text(
         return counted
     rows = [summary for _, summary in settings]
     several = _several_versions(runs)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Grid()
     heads = ["dataset", *(["data"] if several else []), *columns(rows)]
     words = heads.index("model") + 1
     names = differing(row.spec for row in rows)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pdgnn.experiments.outcome import FactTable, ScoreTable
 from pdgnn.report.escape import one_line
+from pdgnn.report.grid import Grid
 from pdgnn.report.latex import table_latex
 from pdgnn.report.lines import (
     Comparisons,
@@ -85,7 +85,7 @@ def _cells(line: Line, *, missing: bool) -> list[str]:
     return [*found, line.missing] if missing else found
 
 
-def _score_grid(lines: Sequence[Line]) -> Table:
+def _score_grid(lines: Sequence[Line]) -> Grid:
     missing = any(line.missing for line in lines)
     grid = plain_grid([*HEADS, *([MISSING] if missing else [])])
     for line in lines:
@@ -95,7 +95,7 @@ def _score_grid(lines: Sequence[Line]) -> Table:
     return grid
 
 
-def _fact_grid(table: FactTable) -> Table:
+def _fact_grid(table: FactTable) -> Grid:
     """Two lines for each row: what was published, and what comes out here."""
     grid = plain_grid(["", "", *(one_line(c) for c in table.columns)])
     for label, source, values in _fact_lines(table):
@@ -109,9 +109,9 @@ def _fact_lines(table: FactTable) -> Iterable[tuple[str, str, list[str]]]:
         yield "", "here", [plain_value(v) for v in row.own]
 
 
-def plain_grid(columns: Sequence[str]) -> Table:
+def plain_grid(columns: Sequence[str]) -> Grid:
     """A table without lines; the first column is to the left, the others to the right."""
-    grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    grid = Grid(gap=1)
     for i, name in enumerate(columns):
         grid.add_column(
             Text(name), justify="right" if i else "left", no_wrap=bool(i), overflow="fold"

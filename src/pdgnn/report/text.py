@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pdgnn.graph import GraphReport
 from pdgnn.report.escape import one_line
+from pdgnn.report.grid import Grid
 from pdgnn.report.inspection import Inspection, plain_words
 
 __all__ = ["inspection_text", "plain_number"]
@@ -142,8 +143,8 @@ def _pairs(rows: Iterator[tuple[str, str]]) -> Padding:
     return _indented(table)
 
 
-def _table(columns: list[str]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+def _table(columns: list[str]) -> Grid:
+    table = Grid()
     for name in columns:
         table.add_column(name, justify="right", overflow="fold")
     return table

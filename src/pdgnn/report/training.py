@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pdgnn.models import MODELS
 from pdgnn.report.escape import one_line
+from pdgnn.report.grid import Grid
 from pdgnn.training.spec import RunSpec
 from pdgnn.training.summary import Summary, chosen
 
@@ -115,7 +115,7 @@ def cells(row: Summary, names: Sequence[str]) -> list[str]:
 
 def training_text(name: str, metric: str, rows: Sequence[Summary]) -> RenderableType:
     """A table with a line for each setting, the one that validation chooses, and what diverged."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Grid()
     for column in columns(rows):
         table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
     names = differing(row.spec for row in rows)

@@ -25,7 +25,7 @@ from pdgnn.training.spec import RunResult
 from pdgnn.training.statements import CHUNK, SELECT, asked, insert, stored_runs, with_curves
 from pdgnn.training.stored_runs import export_parquet, read_folder, read_parquet_runs
 
-__all__ = ["Store", "StoredRun", "export_parquet", "read_runs"]
+__all__ = ["Store", "StoredRun", "export_parquet", "is_begun", "read_runs"]
 
 Key = tuple[str, str]
 """Of a run: the fingerprint of its data, and `spec.key`."""
@@ -276,6 +276,15 @@ class Store:
 
     def _place(self, row: sqlite3.Row) -> str:
         return f"{self.path}, run {row['key']},"
+
+
+def is_begun(path: str | PathLike[str]) -> bool:
+    """Whether there is anything to read at `path`.
+
+    An empty file is of a process that was killed before it wrote anything, or that is about to.
+    """
+    file = Path(path)
+    return file.is_dir() or (file.exists() and file.stat().st_size > 0)
 
 
 def read_runs(

@@ -39,7 +39,7 @@ from pdgnn.training.engines import Engine
 from pdgnn.training.provenance import PACKAGES, call, machine
 from pdgnn.training.spec import PRECISIONS, RunResult, RunSpec
 from pdgnn.training.stages import Staged
-from pdgnn.training.store import Store, StoredRun, read_runs
+from pdgnn.training.store import Store, StoredRun, is_begun, read_runs
 from pdgnn.training.task import Task
 from pdgnn.training.trainer import train
 
@@ -334,7 +334,7 @@ class Records:
     @cached_property
     def _stored(self) -> list[StoredRun]:
         """What was finished before; read once for all graphs."""
-        return read_runs(self.store)[0] if self.store.exists() else []
+        return read_runs(self.store)[0] if is_begun(self.store) else []
 
     def _known(self, dataset: str) -> dict[str, RunResult]:
         """The finished runs on a graph by key; where there is work to do, of the data at hand."""
