@@ -216,6 +216,8 @@ def test_a_row_of_table_2_may_be_asked_for_on_homophilic_graphs_too():
     asked = Request(name="homophilic", rows=["FAGCN", "GCN"])
     assert [row.label for row in asked.trained_rows] == ["GCN", "FAGCN"]
     assert asked.shown_rows() == asked.trained_rows
+    usual = Request(name="homophilic", rows=["pd-gat"])  # the paper's row, not the rewired one too
+    assert [row.label for row in usual.trained_rows] == ["PD-GAT"]
     with pytest.raises(InputError, match="homophilic has a row 'FAGCN'"):
         Request(name="homophilic", models={"FAGCN": MINE})
     with pytest.raises(InputError, match="table2 has no row 'PD-GCN \\(rewired\\)'"):

@@ -138,18 +138,14 @@ def chosen_rows(experiment: Experiment, names: Sequence[str] | None) -> list[Row
     """The rows of these names, in the order of the table; for None all that the paper has.
 
     A name is a label, else a model ("pd-gat": all its rows), else what the table of (α, γ) calls it
-    ("PD-GAT (rewired)").
+    ("PD-GAT (rewired)"). The rows that the paper's table lacks are those of names that it lacks.
     """
     if names is None:
         return list(experiment.rows)
     every = _named(experiment)
     chosen: set[str] = set()
     for name in names:
-        found = (
-            [row for row in every if row.label == name]
-            or [row for row in every if row.model == name]
-            or [row for row in every if not row.absent and paper_name(row) == name]
-        )
+        found = _called(experiment.rows, name) or _called(experiment.beyond, name)
         if not found:
             known = ", ".join(repr(row.label) for row in every)
             raise InputError(f"{experiment.name} has no row {name!r}; it has {known}")
@@ -157,3 +153,11 @@ def chosen_rows(experiment: Experiment, names: Sequence[str] | None) -> list[Row
             raise InputError(f"there is no model for {absent[0]} yet; leave it out")
         chosen |= {row.label for row in found}
     return [row for row in every if row.label in chosen]
+
+
+def _called(rows: Sequence[Row], name: str) -> list[Row]:
+    return (
+        [row for row in rows if row.label == name]
+        or [row for row in rows if row.model == name]
+        or [row for row in rows if not row.absent and paper_name(row) == name]
+    )
