@@ -80,8 +80,8 @@ def gather(
         splits: That a setting needs, of all datasets or of each; default: 0 to 9, or all there are
             if `steps` is not 1000.
         width: Of the layers; default: 512, or the largest there is.
-        rows: The rows; default: those of the experiment, and one for each other model of the runs
-                (of the models of the package those that :attr:`Experiment.beyond` has).
+        rows: The rows; default: those of the experiment, and one for each other model of the runs,
+            of the package's own those that the experiment has beyond the paper's.
         datasets: Default: those of the experiment, and others than the paper's that have runs.
         classes: Scopes with the same rewired graph, by dataset; those of the paper's are known.
         metrics: What scores are, by dataset; those of the paper's are known.
