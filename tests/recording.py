@@ -77,9 +77,11 @@ def small_graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return graph
 
 
-def work(graph: str, folder: Path, *parts: str, methods=("pd-net",), **means) -> Records:
+def work(graph: str, folder: Path, *parts: str, methods=("pd-net",), seeds=3, **means) -> Records:
     """The records of the small graph, with a store in `folder`."""
-    request = RecordsRequest(datasets=[graph], methods=methods, parts=parts, splits=SPLITS)
+    request = RecordsRequest(
+        datasets=[graph], methods=methods, parts=parts, splits=SPLITS, seeds=seeds
+    )
     return Records(request, Means(store=folder / "s.sqlite", **means))
 
 

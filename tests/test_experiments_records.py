@@ -25,6 +25,7 @@ from pdgnn.experiments.records.spaces import (
     space,
 )
 from pdgnn.experiments.records.winners import Choice, as_json, winner
+from pdgnn.experiments.significance import holm, paired
 from pdgnn.training import RunResult, RunSpec, Task
 from pdgnn.training.engines import here
 from pdgnn.training.store import Store, StoredRun
@@ -151,6 +152,22 @@ def test_minutes_that_are_over(small, tmp_path):
     made = work(small, tmp_path, "search", "final", methods=("pd-trees",), minutes=0)
     assert not made.run()
     assert results_of(tmp_path) == []
+
+
+def test_an_ablation_of_one_seed_is_compared_on_that_seed(small, tmp_path):
+    work(small, tmp_path, "search", "final").run()
+    before = {r.spec.key for r in results_of(tmp_path)}
+    made = work(small, tmp_path, "ablation", seeds=1)
+    assert made.run()
+    new = [r for r in results_of(tmp_path) if r.spec.key not in before]
+    assert {r.spec.seed for r in new} == {FRESH_SEEDS[0]}
+    tuned, *others = made.table().ablations[small]
+    assert (len(tuned.test), len(others[0].test)) == (6, 2)
+    ours, theirs = others[0].beside(tuned)
+    same = [t for t, (_, seed) in zip(tuned.test, tuned.places, strict=True) if seed == 101]
+    assert (ours, theirs) == (list(others[0].test), same)
+    adjusted = holm(paired(*o.beside(tuned), test_share=0.5) for o in others)
+    assert [o.p["as tuned"] for o in others] == pytest.approx(adjusted)
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -357,6 +374,8 @@ def test_what_was_not_measured_is_said_with_the_remedy(small, tmp_path):
         ({"parts": ["all"]}, "unknown part 'all'; choose among search, final, ablation"),
         ({"precision": "int8"}, "unknown precision 'int8'"),
         ({"splits": [-1]}, "split must be a whole number"),
+        ({"seeds": 4}, "seeds must be a whole number of at least 1 and below 4, not 4"),
+        ({"parts": ["final"], "seeds": 2}, "an average is one of all 3 seeds"),
     ],
 )
 def test_what_cannot_be_asked_for(options, message):

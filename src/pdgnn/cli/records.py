@@ -76,6 +76,9 @@ def records_command(
         typer.Option("--ablation", help="Train PD-Net's setting with one part changed at a time."),
     ] = False,
     splits: SplitsOption = None,
+    seeds: Annotated[
+        int, typer.Option(help="Seeds of each split, 1 to 3, in final runs and ablations.")
+    ] = 3,
     minutes: MinutesOption = None,
     device: Annotated[Device, typer.Option(help="Where networks train.")] = Device.cpu,
     precision: Annotated[
@@ -127,6 +130,7 @@ def records_command(
             methods=None if models is None else words("--models", models),
             parts=[part for part, asked in parts.items() if asked],
             splits=None if splits is None else whole_numbers("--splits", splits),
+            seeds=seeds,
             precision=precision.value,
             root=root,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -34,8 +35,8 @@ NOTES = (
     f"over the table. * where p < {LEVEL}.",
 )
 ABLATION_NOTE = (
-    "The recipe that validation chose, with one part changed; the same splits and seeds. p: the "
-    "same test against the recipe as tuned."
+    "The recipe that validation chose, with one part changed. Diff. and p, by the same test, are "
+    "against the recipe as tuned on the same splits and seeds, also where a variant has fewer."
 )
 MOST_OTHERS = 3
 """Published scores that are named beside the best."""
@@ -129,12 +130,18 @@ def _ablation(lines: Sequence[Line]) -> list[list[str]]:
             line.label,
             _score(line),
             _number(line.val_mean),
-            "" if line is first else _signed(line.mean - first.mean),
+            "" if line is first else _signed(_difference(line, first)),
             _runs(line),
             _p((line.p or {}).get("as tuned", math.nan)),
         ]
         for line in lines
     ]
+
+
+def _difference(line: Line, other: Line) -> float:
+    """Between the means over the splits, of the seeds that both have; nan without any."""
+    ours, theirs = line.beside(other)
+    return fmean(ours) - fmean(theirs) if ours else math.nan
 
 
 def _settings(table: RecordTable, dataset: str) -> list[str]:

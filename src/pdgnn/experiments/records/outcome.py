@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -83,9 +82,11 @@ def choice_of(
     return found or winner(dataset, method, precision=precision)
 
 
-def final_specs(spec: RunSpec, splits: Sequence[int]) -> list[RunSpec]:
+def final_specs(
+    spec: RunSpec, splits: Sequence[int], seeds: Sequence[int] = FRESH_SEEDS
+) -> list[RunSpec]:
     """A setting on all splits with seeds that no stage of a search has."""
-    return [replace(spec, split=s, seed=seed) for s in splits for seed in FRESH_SEEDS]
+    return [replace(spec, split=s, seed=seed) for s in splits for seed in seeds]
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Line:
     weight: float | None = None  # of the trees in an average
     val: tuple[float, ...] = ()  # of the final runs
     test: tuple[float, ...] = ()
-    splits: tuple[int, ...] = ()  # of each
+    places: tuple[tuple[int, int], ...] = ()  # split and seed of each
     wanted: int = 0
     p: Mapping[str, float] | None = None  # against each rival, adjusted; nan: no test
 
@@ -124,13 +125,18 @@ class Line:
         """Of their validation scores."""
         return mean_std(self.val)[0] if self.val else math.nan
 
-    @cached_property
-    def by_split(self) -> list[float]:
-        """The mean test score over the seeds of each split, in the order of the splits."""
-        found: dict[int, list[float]] = {}
-        for split, score in zip(self.splits, self.test, strict=True):
-            found.setdefault(split, []).append(score)
-        return [fmean(found[split]) for split in sorted(found)]
+    def beside(self, other: Line) -> tuple[list[float], list[float]]:
+        """Test scores of both by split, each the mean over the seeds that both have on it."""
+        first, second = (dict(zip(x.places, x.test, strict=True)) for x in (self, other))
+        seeds: dict[int, list[int]] = {}
+        for split, seed in first:
+            if (split, seed) in second:
+                seeds.setdefault(split, []).append(seed)
+        ours, theirs = (
+            [fmean(scores[split, seed] for seed in seeds[split]) for split in sorted(seeds)]
+            for scores in (first, second)
+        )
+        return ours, theirs
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, None for nan."""
@@ -258,7 +264,7 @@ class _Gathered:
         lines = [self._line(label, spec) for label, spec in variants(choice.spec).items()]
         if not any(line.test for line in lines[1:]):
             return ()
-        ps = holm(_p(self.dataset, line, lines[0]) for line in lines[1:])
+        ps = holm(_p(self.dataset, self.splits, line, lines[0]) for line in lines[1:])
         return (
             lines[0],
             *(replace(line, p={"as tuned": p}) for line, p in zip(lines[1:], ps, strict=True)),
@@ -292,7 +298,7 @@ def _scored(label: str, spec: RunSpec, results: Sequence[RunResult], wanted: int
         spec,
         val=tuple(100 * r.val for r in results),
         test=tuple(100 * r.test for r in results),
-        splits=tuple(r.spec.split for r in results),
+        places=tuple((r.spec.split, r.spec.seed) for r in results),
         wanted=wanted,
     )
 
@@ -308,7 +314,7 @@ def _compared(
         for name in RIVALS
     }
     found = {
-        (place, name): _p(place[0], line, rivals[place[0], name])
+        (place, name): _p(place[0], gathered[place[0]].splits, line, rivals[place[0], name])
         for place, line in lines.items()
         for name in RIVALS
         if place[1] not in RIVALS
@@ -320,8 +326,9 @@ def _compared(
     }
 
 
-def _p(dataset: str, one: Line, other: Line) -> float:
-    """Of the corrected paired t test over splits, each the mean of its seeds; nan: not whole."""
-    if not (one.whole and other.whole):
+def _p(dataset: str, splits: Sequence[int], one: Line, other: Line) -> float:
+    """Of the corrected paired t test over splits; nan where they do not share a seed on each."""
+    ours, theirs = one.beside(other)
+    if len(ours) < len(splits):
         return math.nan
-    return paired(one.by_split, other.by_split, test_share=share_of(dataset))
+    return paired(ours, theirs, test_share=share_of(dataset))

@@ -60,6 +60,7 @@ class RecordsRequest:
     methods: Sequence[str] | None = None
     parts: Sequence[str] = ()
     splits: Sequence[int] | None = None  # the ten of the protocol
+    seeds: int = len(FRESH_SEEDS)  # of each split, in final runs and ablations
     precision: str = "float32"  # of networks
     root: str | PathLike[str] | None = None
 
@@ -75,6 +76,11 @@ class RecordsRequest:
             )
         for split in self.splits or ():
             check_whole("split", split, 0)
+        check_whole("seeds", self.seeds, 1, below=len(FRESH_SEEDS) + 1)
+        if self.averages and self.seeds < len(FRESH_SEEDS):
+            raise InputError(
+                f"an average is one of all {len(FRESH_SEEDS)} seeds; name other --models for fewer"
+            )
         if "ablation" in self.parts and METHODS["pd-net"] not in check_methods(self.methods):
             raise InputError("an ablation is one of pd-net; name it among the models too")
 
@@ -87,6 +93,10 @@ class RecordsRequest:
     def trained(self) -> list[Method]:
         """The methods that train something."""
         return [method for method in check_methods(self.methods) if method.model]
+
+    def final_specs(self, spec: RunSpec) -> list[RunSpec]:
+        """A setting on the splits and seeds that were asked for."""
+        return final_specs(spec, self.all_splits, FRESH_SEEDS[: self.seeds])
 
     @property
     def averages(self) -> bool:
@@ -134,7 +144,7 @@ class Records:
         """The network once more on either half of the validation nodes."""
         if (found := self.choice(dataset, "pd-net")) is not None:
             for name in self._halves(dataset):
-                runs = final_specs(replace(found.spec, dataset=name), self.request.all_splits)
+                runs = self.request.final_specs(replace(found.spec, dataset=name))
                 done = sum(run.key in self._known(name) for run in runs)
                 stages = ((len(runs), found.spec.steps),)
                 yield CellPlan("PD-Net, for the average", name, 1, stages, done)
@@ -144,7 +154,7 @@ class Records:
             self._needed(dataset, "pd-net")
         if (found := self.choice(dataset, "pd-net")) is not None:
             made, results = list(variants(found.spec).values()), self._known(dataset)
-            runs = [run for spec in made for run in final_specs(spec, self.request.all_splits)]
+            runs = [run for spec in made for run in self.request.final_specs(spec)]
             done = sum(run.key in results for run in runs)
             stages = ((len(runs), found.spec.steps),)
             yield CellPlan("PD-Net, ablation", dataset, len(made), stages, done)
@@ -154,7 +164,7 @@ class Records:
             self._needed(dataset, method.name)
         found = self.choice(dataset, method.name)
         settings = self._space(dataset, method.name) if found is None else [found.spec]
-        runs = final_specs(settings[0], self.request.all_splits)
+        runs = self.request.final_specs(settings[0])
         done = 0 if found is None else sum(run.key in self._known(dataset) for run in runs)
         stages = ((len(runs), max(spec.steps for spec in settings)),)
         return CellPlan(f"{method.label}, final", dataset, 1, stages, done)
@@ -228,7 +238,7 @@ class Records:
             )
 
     def _final(self, dataset: str, method: Method) -> None:
-        specs = final_specs(self._needed(dataset, method.name), self.request.all_splits)
+        specs = self.request.final_specs(self._needed(dataset, method.name))
         missing = [spec for spec in specs if spec.key not in self._known(dataset)]
         if missing:
             self.means.say(f"{dataset}: {len(missing)} final runs of {method.label}")
@@ -244,13 +254,13 @@ class Records:
         specs = average_specs(network, trees, [(s, n) for s in splits for n in FRESH_SEEDS])
         if all(spec.key in self._known(dataset) for spec in specs):
             return
+        wanted = self.request.final_specs
         crossed = [
-            self._train(name, final_specs(replace(network, dataset=name), splits), keep=("logits",))
+            self._train(name, wanted(replace(network, dataset=name)), keep=("logits",))
             for name in self._halves(dataset)
         ]
         networks, tabular = (
-            self._train(dataset, final_specs(spec, splits), keep=("logits",))
-            for spec in (network, trees)
+            self._train(dataset, wanted(spec), keep=("logits",)) for spec in (network, trees)
         )
         found = averaged(specs, networks, tabular, task, crossed)
         with Store(self.store) as store:
@@ -267,7 +277,7 @@ class Records:
     def _ablation(self, dataset: str) -> None:
         recipe = self._needed(dataset, "pd-net")
         for label, spec in variants(recipe).items():
-            specs = final_specs(spec, self.request.all_splits)
+            specs = self.request.final_specs(spec)
             missing = [run for run in specs if run.key not in self._known(dataset)]
             if missing:
                 self.means.say(f"{dataset}: {len(missing)} runs of PD-Net, {label}")
