@@ -275,13 +275,13 @@ class Records:
         return list(made)
 
     def _ablation(self, dataset: str) -> None:
-        recipe = self._needed(dataset, "pd-net")
-        for label, spec in variants(recipe).items():
-            specs = self.request.final_specs(spec)
-            missing = [run for run in specs if run.key not in self._known(dataset)]
-            if missing:
-                self.means.say(f"{dataset}: {len(missing)} runs of PD-Net, {label}")
-                self._train(dataset, missing)
+        """All variants at once, as workers share out groups of runs, of which a variant is one."""
+        made = variants(self._needed(dataset, "pd-net")).values()
+        specs = [run for spec in made for run in self.request.final_specs(spec)]
+        missing = [run for run in specs if run.key not in self._known(dataset)]
+        if missing:
+            self.means.say(f"{dataset}: {len(missing)} runs of {len(made)} variants of PD-Net")
+            self._train(dataset, missing)
 
     def _train(
         self, dataset: str, specs: Sequence[RunSpec], *, keep: Sequence[str] = ()
