@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pdgnn import InputError
-from pdgnn.experiments import reproduce
+from pdgnn.experiments import estimate, reproduce
 from pdgnn.experiments.estimate import make_plan
 from pdgnn.experiments.grid import Search
 from pdgnn.experiments.means import Means, TimeUpError, Until
@@ -179,6 +179,23 @@ def test_the_plan_has_every_stage_and_what_is_there(tmp_path):
     (cell,) = make_plan(Reproduction(request, means), measure=False).cells
     assert (cell.stages, cell.done) == (((10, 1), (4, 5)), 14)
     assert (cell.run_steps, cell.seconds) == (0, None)
+
+
+@pytest.mark.parametrize(("slow", "probes"), [(0.0, 2), (1e9, 3)])
+def test_a_plan_measures_no_further_where_a_step_is_slow(tmp_path, monkeypatch, slow, probes):
+    steps: list[int] = []
+
+    def counted(specs, **more):
+        steps.append(specs[0].steps)
+        return train(specs, **more)
+
+    monkeypatch.setattr(estimate, "SLOW_SECONDS", slow)
+    monkeypatch.setattr(estimate, "train", counted)
+    request = Request(name="table2", rows=["GCN"], **SMALL)
+    (cell,) = make_plan(Reproduction(request, Means(store=tmp_path / "s"))).cells
+    assert steps == [1, *estimate.PROBE_STEPS["cpu"]][:probes]
+    assert cell.seconds is not None
+    assert cell.seconds > 0
 
 
 def test_a_plan_only_reads_the_store(tmp_path, monkeypatch):

@@ -20,6 +20,8 @@ __all__ = ["CellPlan", "ReproductionPlan", "make_plan"]
 PROBE_STEPS = {"cpu": (1, 5), "cuda": (10, 60)}
 """A short and a long training, in steps: the difference of their times is that of the steps."""
 PROBE_RUNS = {"cpu": 1, "cuda": 20}
+SLOW_SECONDS = 10.0
+"""Where the short training takes longer, nothing is measured beyond it."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,12 @@ def _pace(
     count, (few, more) = PROBE_RUNS[device], PROBE_STEPS[device]
     specs = [replace(middle, split=i % task.num_splits, seed=i) for i in range(count)]
     _timed(specs, 1, task, models, device)
-    short, long = (_timed(specs, steps, task, models, device) for steps in (few, more))
-    step = max(long - short, 0.0) / (more - few)
-    begin = max(short - few * step, 0.0)
+    short = _timed(specs, few, task, models, device)
+    if short > SLOW_SECONDS:
+        step, begin = short / few, 0.0
+    else:
+        step = max(_timed(specs, more, task, models, device) - short, 0.0) / (more - few)
+        begin = max(short - few * step, 0.0)
     return _Pace(begin / count, step / count / step_seconds(middle, task, "cpu", models))
 
 
