@@ -69,6 +69,10 @@ EVEN = 12.0
 ARPACK_STEPS, ARPACK_STEPS_EACH = 460, 45
 """Products that ARPACK may be foreseen to take, and more for each pair, before another solver is
 preferred; it is left when it took four times as many."""
+LARGE_NODES, LARGE_SHARE = 200_000, 0.6
+"""From so many nodes on, this share of them: vectors no longer fit into a near cache."""
+GRID_NODES, GRID_DEGREE = 40_000, 3.0
+"""Nodes, and neighbours of each, from which on few pairs are found by multigrid and not by LU."""
 HUBS = 3
 """Times as many where there are hubs, with which multigrid is weaker."""
 RESIDUAL_TOLERANCE = 1e-8
@@ -134,8 +138,9 @@ class ComponentSolver:
         if self._n <= max(DENSE_NODES, 5 * self._k):
             self._solver = "dense"
             return
+        self._may_switch = find_spec("pyamg") is not None
         self._solver = "lu" if self._suits_lu() else "lanczos"
-        self._may_switch = self._solver == "lanczos" and find_spec("pyamg") is not None
+        self._may_switch &= self._solver == "lanczos"
 
     def _suits_lu(self) -> bool:
         a, n = self._adjacency, self._n
@@ -151,12 +156,21 @@ class ComponentSolver:
             return True
         if n <= UNSEEN_NODES and narrow:
             return True
+        if self._suits_multigrid:
+            return False
         affordable = cost <= max(times * LU_NEXT_COST, LU_TRIAL_COST if narrow else 0.0)
         return (
             (narrow or affordable)
             and self._look.products(1) > max(FEW_PRODUCTS, cost / WORTH / a.nnz)
             and (affordable or not fills_in(a))
         )
+
+    @property
+    def _suits_multigrid(self) -> bool:
+        """Where its cycles, of all pairs at once, are preferred to a factorization."""
+        a, n = self._adjacency, self._n
+        able = self._may_switch and not self._on_gpu
+        return able and self._k < SWEPT_PAIRS and n >= GRID_NODES and a.nnz >= GRID_DEGREE * n
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""
@@ -168,7 +182,9 @@ class ComponentSolver:
     @contextmanager
     def _threads(self) -> Iterator[None]:
         """One thread for a small graph, and for linear algebra beside torch's on a large one."""
-        small = self._adjacency.nnz < ONE_THREAD_ENTRIES
+        # a basis that several γ share grows by blocks, which are worth two threads sooner
+        few = ONE_THREAD_ENTRIES if self._known is None else ONE_THREAD_ENTRIES // 4
+        small = self._adjacency.nnz < few
         with one_blas_thread(), at_most_threads(1) if small else nullcontext():
             yield
 
@@ -266,15 +282,19 @@ class ComponentSolver:
 
     def _limit(self) -> int:
         """Products that are worth while before another solver is preferred."""
-        few = (GPU_STEPS if self._on_gpu else ARPACK_STEPS) + ARPACK_STEPS_EACH * self._k
-        return few if self._on_gpu or even_degrees(self._adjacency) else HUBS * few
+        if self._on_gpu:
+            return GPU_STEPS + ARPACK_STEPS_EACH * self._k
+        few = ARPACK_STEPS + ARPACK_STEPS_EACH * self._k
+        if self._n >= LARGE_NODES:
+            few = round(LARGE_SHARE * few)
+        return few if even_degrees(self._adjacency) else HUBS * few
 
     def _inverse(self) -> Preconditioner:
         if self._preconditioner is None:
             if self._solver == "lu":
                 self._preconditioner = lu(self._adjacency)
             elif self._solver == "amg":
-                self._preconditioner = multigrid(self._adjacency)
+                self._preconditioner = multigrid(self._adjacency, dtype=torch.float32)
             else:
                 self._preconditioner = self._polynomial()
         return self._preconditioner
