@@ -211,21 +211,28 @@ class ComponentSolver:
         """The pairs at this γ by the solver chosen, or by multigrid where that gives up."""
         problem = ComponentProblem(self._component, gamma)
         found = problem.trivial[:, None][:, :0]
-        if self._suits_arpack(problem):
-            pairs = self._arpack(problem)
-            if pairs.converged:
-                return problem, pairs
-            found = pairs.vectors
         limit = self._limit()
-        if not self._may_switch or self._look.products(self._k, limit) <= limit:
-            pairs = self._iterate(problem, found)
-            if pairs.converged or not self._may_switch:
-                return problem, pairs
-            found = pairs.vectors
+        if not self._slow_at_a_look:
+            if self._suits_arpack(problem):
+                pairs = self._arpack(problem)
+                if pairs.converged:
+                    return problem, pairs
+                found = pairs.vectors
+            if not self._may_switch or self._look.products(self._k, limit) <= limit:
+                pairs = self._iterate(problem, found)
+                if pairs.converged or not self._may_switch:
+                    return problem, pairs
+                found = pairs.vectors
         self._solver, self._may_switch, self._preconditioner = "amg", False, None
         self._leave_gpu()
         problem = ComponentProblem(self._component, gamma)
         return problem, self._iterate(problem, found)
+
+    @property
+    def _slow_at_a_look(self) -> bool:
+        """Whether a first look at a large graph foresees more products than multigrid is worth."""
+        large = self._may_switch and self._n >= LARGE_NODES
+        return large and self._look.products(self._k) > self._limit()
 
     def _sweep(self, known: Tensor) -> None:
         """Solve at all γ that will be asked for; some may be left out."""
