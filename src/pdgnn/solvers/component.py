@@ -71,8 +71,11 @@ ARPACK_STEPS, ARPACK_STEPS_EACH = 460, 45
 preferred; it is left when it took four times as many."""
 LARGE_NODES, LARGE_SHARE = 200_000, 0.6
 """From so many nodes on, this share of them: vectors no longer fit into a near cache."""
-GRID_NODES, GRID_DEGREE = 40_000, 3.0
-"""Nodes, and neighbours of each, from which on few pairs are found by multigrid and not by LU."""
+GRID_NODES = 40_000
+"""From here on few pairs of a mesh are found by multigrid and not by LU."""
+MOST_GROWTH, GRID_GROWTH = 1.7, 1.15
+"""Times as much room for each node that factors of a larger piece may take for LU to be chosen, and
+where multigrid is the other way: on a plane 1.2 to 1.5, along roads or a chain of cliques 1.1."""
 HUBS = 3
 """Times as many where there are hubs, with which multigrid is weaker."""
 RESIDUAL_TOLERANCE = 1e-8
@@ -156,21 +159,17 @@ class ComponentSolver:
             return True
         if n <= UNSEEN_NODES and narrow:
             return True
-        if self._suits_multigrid:
-            return False
         affordable = cost <= max(times * LU_NEXT_COST, LU_TRIAL_COST if narrow else 0.0)
-        return (
-            (narrow or affordable)
-            and self._look.products(1) > max(FEW_PRODUCTS, cost / WORTH / a.nnz)
-            and (affordable or not fills_in(a))
-        )
+        worth = (narrow or affordable) and max(FEW_PRODUCTS, cost / WORTH / a.nnz)
+        if not worth or self._look.products(1) <= worth:
+            return False
+        return affordable or not fills_in(a, GRID_GROWTH if self._suits_multigrid else MOST_GROWTH)
 
     @property
     def _suits_multigrid(self) -> bool:
-        """Where its cycles, of all pairs at once, are preferred to a factorization."""
-        a, n = self._adjacency, self._n
+        """Whether its cycles, of all pairs at once, are preferred to factors that grow."""
         able = self._may_switch and not self._on_gpu
-        return able and self._k < SWEPT_PAIRS and n >= GRID_NODES and a.nnz >= GRID_DEGREE * n
+        return able and self._k < SWEPT_PAIRS and self._n >= GRID_NODES
 
     def solve(self, gamma: float) -> ComponentPairs:
         """The k lowest non-trivial pairs at this γ."""

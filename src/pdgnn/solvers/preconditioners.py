@@ -43,8 +43,8 @@ MOST_DEGREE = 30
 """Of a polynomial in the place of an inverse."""
 CENTRE = 0.625
 """Of the part of the spectrum that smoothing makes small, relative to the bound on it."""
-MOST_ROOM, MOST_GROWTH = 120.0, 1.7
-"""Entries of the factors for each node of a piece, and how much they grow, that LU may take."""
+MOST_ROOM = 120.0
+"""Entries of the factors for each node of a piece that LU may take."""
 
 
 def chebyshev(
@@ -144,8 +144,8 @@ def without_leaves(adjacency: sp.csr_array) -> sp.csr_array:
     return adjacency
 
 
-def fills_in(adjacency: sp.csr_array) -> bool:
-    """Whether factors of this graph take much more room for each node, the larger it is.
+def fills_in(adjacency: sp.csr_array, most: float) -> bool:
+    """Whether factors of a larger piece take more than `most` times as much room for each node.
 
     Seen by the nodes nearest to one of them: on a plane four times as many take little more for
     each, in space twice as much, on an expander far more.
@@ -157,7 +157,7 @@ def fills_in(adjacency: sp.csr_array) -> bool:
     for count in PIECES:
         nodes = np.sort(near[:count])
         room.append(_factors(adjacency[nodes][:, nodes]).nnz / nodes.size)
-        if room[-1] > MOST_ROOM or room[-1] > MOST_GROWTH * room[0]:
+        if room[-1] > MOST_ROOM or room[-1] > most * room[0]:
             return True
     return False
 
